@@ -1,0 +1,44 @@
+"""`llmgwctl events`: each change of state, as it comes."""
+
+import sys
+import time
+from argparse import Namespace
+
+from llmgwd.cli.answer import keyed, print_json_line
+from llmgwd.cli.reader import while_somebody_reads
+from llmgwd.cli.terminal import one_line, tint
+from llmgwd.client import NodeClient
+from llmgwd.client_watch import DaemonCame, DaemonLeft, News, Removed, StateChanged, Watch
+
+
+async def events(client: NodeClient, arguments: Namespace) -> int:
+    """Runs until it is interrupted; also while the daemon is away, whose return tells what was missed."""
+    watch = Watch(client)
+    await watch.begin()
+    show = _for_programs if arguments.json else _for_people
+    with while_somebody_reads():
+        while True:
+            news = await watch.news()
+            if isinstance(news, DaemonLeft | DaemonCame):
+                where = "is back" if isinstance(news, DaemonCame) else "went away, waiting for it"
+                print(f"llmgwctl: llmgwd {where}", file=sys.stderr, flush=True)
+            elif news is not None:
+                show(news)
+
+
+def _for_programs(news: News) -> None:
+    """The shard's status, and what became of it; or that it was removed."""
+    if isinstance(news, StateChanged):
+        print_json_line({"event": "shard", **keyed(news.shard), "old": news.old, "new": news.new})
+    elif isinstance(news, Removed):
+        print_json_line({"event": "removed", "id": news.id})
+
+
+def _for_people(news: News) -> None:
+    now = time.strftime("%H:%M:%S")
+    if isinstance(news, StateChanged):
+        change = f"{news.old} -> {news.new}" if news.old else news.new
+        reason = f": {news.reason}" if news.reason else ""
+        print(f"{now} {one_line(news.id)}: {tint(news.new, change)}{one_line(reason)}", flush=True)
+    elif isinstance(news, Removed):
+        print(f"{now} {one_line(news.id)}: removed", flush=True)

@@ -1,0 +1,114 @@
+"""A shard's output as it is written: `journalctl --follow`, which needs no daemon, and what it prints."""
+
+import glob
+import json
+import os
+import pwd
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Self
+
+from llmgwd.host.journal_text import LONGEST_LINE_BYTES, shown
+
+_ENGINE: Final = "engine"
+_ADDED_BY_ENGINES: Final = ("ray-head",)
+_FIELDS: Final = "MESSAGE,SYSLOG_IDENTIFIER,_LINE_BREAK,_SYSTEMD_INVOCATION_ID"
+_KEPT: Final = "/var/log/journal"
+_FILES: Final = (_KEPT + "/*/system.journal", "/run/log/journal/*/system.journal")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Where a shard's lines are, and which of those that were there before are of its present run.
+
+    The scope and the user are what journald vouches for; an identifier alone is anybody's claim.
+    """
+
+    id: str
+    processes: tuple[str, ...]
+    unit: str
+    uid: int | None
+    invocation_id: str
+    since_us: int
+    user: bool
+
+    @classmethod
+    def of(cls, shard: Mapping[str, Any], *, user: bool) -> Self:
+        """`shard`: its properties; `user`: it is one of `llmgwd --user`."""
+        sidecars = tuple(sidecar["name"] for sidecar in shard["Spec"].get("sidecars", ()))
+        return cls(
+            id=shard["Id"],
+            processes=(*sidecars, *(() if sidecars else _ADDED_BY_ENGINES), _ENGINE),
+            unit=shard["Unit"],
+            uid=os.getuid() if user else _uid_of(shard["Spec"].get("user", "")),
+            invocation_id=shard["InvocationId"],
+            since_us=shard["Started"] or time.time_ns() // 1000,
+            user=user,
+        )
+
+    def command(self, lines: int) -> list[str]:
+        """Prints the last lines and goes on: one reading of the journal, so none is left out or repeated."""
+        ours = ["_TRANSPORT=stdout", *(f"SYSLOG_IDENTIFIER={self.id}/{name}" for name in self.processes)]
+        unit = "_SYSTEMD_USER_UNIT" if self.user else "_SYSTEMD_UNIT"
+        # The scope has what runs under another uid (containers), the uid what was moved out of the scope.
+        either = [*ours, f"{unit}={self.unit}"]
+        if self.uid is not None:
+            either += ["+", *ours, f"_UID={self.uid}"]
+        return [
+            "journalctl", "--quiet", "--follow", f"--lines={lines}", "--all",
+            # which namespace engines write to is in the daemon's configuration; no other has such lines
+            *([] if self.user else ["--namespace=*"]),
+            "--output=json", f"--output-fields={_FIELDS}", *either,
+        ]  # fmt: skip
+
+    def has(self, record: Mapping[str, Any]) -> bool:
+        """Whether it is of this run, or of a later one; lines of earlier ones may be in the journal, too."""
+        if self.invocation_id and record.get("_SYSTEMD_INVOCATION_ID") == self.invocation_id:
+            return True
+        return int(record["__REALTIME_TIMESTAMP"]) >= self.since_us
+
+
+@dataclass(slots=True)
+class Lines:
+    """Turns what journalctl prints into lines for people, as TailShard writes them."""
+
+    source: Source
+    _names_shown: bool = False
+    _beginnings: dict[str, bytes] = field(default_factory=dict)
+
+    def read(self, printed: bytes) -> str | None:
+        """The line that a record ends; None for one that ends none, or is not of this run."""
+        record = json.loads(printed)
+        if not self.source.has(record):
+            return None
+        process = record["SYSLOG_IDENTIFIER"].removeprefix(f"{self.source.id}/")
+        message = self._beginnings.pop(process, b"") + _bytes(record["MESSAGE"])
+        if record.get("_LINE_BREAK") == "line-max" and len(message) < LONGEST_LINE_BYTES:
+            self._beginnings[process] = message
+            return None
+        self._names_shown |= len(self.source.processes) > 2 or process != _ENGINE
+        return f"[{process}] {shown(message)}" if self._names_shown else shown(message)
+
+
+def readable(*, user: bool) -> bool:
+    """Whether this user may read what engines print: journalctl itself is silent about what it leaves out.
+
+    `user`: engines of `llmgwd --user`, whose lines are in the user's own file where journald keeps files.
+    """
+    files = [path for pattern in _FILES for path in glob.glob(pattern)]
+    return any(os.access(path, os.R_OK) for path in files) or (user and os.path.isdir(_KEPT))
+
+
+def _uid_of(user: str) -> int | None:
+    try:
+        return pwd.getpwnam(user).pw_uid
+    except KeyError:
+        return None
+
+
+def _bytes(message: str | Sequence[int] | None) -> bytes:
+    """JSON has a list of numbers for what is not text, nothing for what is not there."""
+    if message is None:
+        return b""
+    return message.encode() if isinstance(message, str) else bytes(message)

@@ -1,0 +1,259 @@
+"""llmgwd: builds each part, hands it its parts, runs until it is told to end. Engines outlive it on purpose."""
+
+import argparse
+import asyncio
+import contextlib
+import logging
+import platform
+import signal
+import sys
+import time
+from collections import Counter
+from importlib.metadata import version
+from pathlib import Path
+
+from llmgwd.api import paths
+from llmgwd.api.face import Face, error_of
+from llmgwd.api.manager import About
+from llmgwd.bus.calls import Caller
+from llmgwd.bus.connection import BusLost, CallFailed, CallTimedOut, Connection, NameTaken
+from llmgwd.bus.objects import Objects
+from llmgwd.config import Config
+from llmgwd.engines.plan import NodeFacts
+from llmgwd.engines.registry import ENGINES
+from llmgwd.host import cgroup
+from llmgwd.host.accelerators import find_gpus
+from llmgwd.host.journal import synchronize
+from llmgwd.host.journal_reader import EngineLog
+from llmgwd.host.launcher import Launcher
+from llmgwd.host.logging import setup_logging
+from llmgwd.host.network import find_management
+from llmgwd.host.notify import Notifier, watchdog_interval_s
+from llmgwd.host.probe import Probes
+from llmgwd.host.rdma import choose_gid_index, find_ports
+from llmgwd.host.records import RecordStore, StoreTaken
+from llmgwd.host.settings import Places
+from llmgwd.host.systemd import Systemd
+from llmgwd.model.errors import InvalidConfig
+from llmgwd.supervisor.node import Node
+from llmgwd.supervisor.planning import Planner
+from llmgwd.supervisor.ports import Timing, World
+
+log = logging.getLogger("llmgwd")
+
+_SCOPES_AT_ONCE = 16
+# A bus that is being rejoined is no reason to be restarted; one that stays away is.
+_BUS_GRACE_S = 60.0
+_PEER = "org.freedesktop.DBus.Peer"
+
+
+class CannotRun(Exception):  # noqa: N818
+    """One sentence: why there is no daemon."""
+
+
+class Daemon:
+    """One run. `places` says where its configuration and records are, and whose systemd it talks to."""
+
+    def __init__(self, places: Places) -> None:
+        self._places = places
+        self._config = _read(places)
+        self._notifier = Notifier()
+        self._end = asyncio.Event()
+        self._background: set[asyncio.Task[None]] = set()
+        which = "session" if places.user_mode else "system"
+        self._bus = Connection(which, name=paths.SERVICE)
+        # Calls to systemd have a connection of their own: clients of ours can't hold them up.
+        self._systemd_bus = Connection(which)
+
+    async def run(self) -> None:
+        """Raises CannotRun. Returns when the daemon was asked to end."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._end.set)
+        loop.add_signal_handler(signal.SIGHUP, self._reload_by_signal)
+        store = RecordStore(Path(self._config.agent.state_dir))
+        try:
+            store.open()
+            await self._bus.connect()
+            await self._systemd_bus.connect()
+        except (OSError, StoreTaken) as error:
+            raise CannotRun(str(error)) from error
+        async with contextlib.AsyncExitStack() as stack:
+            stack.push_async_callback(self._bus.close)
+            stack.push_async_callback(self._systemd_bus.close)
+            await self._serve(store, stack)
+
+    async def _serve(self, store: RecordStore, stack: contextlib.AsyncExitStack) -> None:
+        agent = self._config.agent
+        systemd = Systemd(self._systemd_bus)
+        await systemd.open()
+        probes = Probes()
+        stack.push_async_callback(probes.close)
+        self._launcher = Launcher(agent, store)
+        self._world = World(
+            scopes=systemd,
+            launcher=self._launcher,
+            records=store,
+            probes=probes,
+            logs=EngineLog(agent.journal_namespace),
+            timing=_timing(self._config),
+            starts=asyncio.Semaphore(_SCOPES_AT_ONCE),
+            slice=agent.slice,
+            boot_id=Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
+            synchronize=lambda: synchronize(agent.journal_namespace),
+        )
+        about = await asyncio.to_thread(self._look_around)
+        self._planner = Planner(self._config, _facts(about), self._places.user_mode)
+        node = self._node = Node(self._world, self._planner)
+        stack.push_async_callback(node.close)
+        await node.adopt(await asyncio.to_thread(lambda: dict(store.read_all())), store.set_aside)
+        objects = Objects(
+            paths.ROOT, authorise=_bus_policy_decides, errors=error_of, internal_error=paths.ERROR + "Internal"
+        )
+        stack.push_async_callback(objects.close)
+        self._face = Face(node, about, objects, self.reload)
+        for shard in node.shards():
+            self._face.added(shard)
+        self._bus.serve(objects)
+        self._bus.on_name_lost = self._end.set
+        try:
+            await self._bus.own_name()
+        except NameTaken as error:
+            raise CannotRun(f"{paths.SERVICE} is owned by another llmgwd") from error
+        log.info("ready, %s", self._status())
+        self._notifier.ready(self._status())
+        self._run_along(self._tell_status())
+        self._run_along(self._ping_watchdog())
+        await self._end.wait()
+        self._notifier.stopping()
+        for task in self._background:
+            task.cancel()
+
+    async def reload(self) -> None:
+        """Reads the configuration again, for shards started from now on. Raises InvalidConfig, nothing changed."""
+        self._notifier.reloading(time.monotonic_ns() // 1000)
+        try:
+            config = await asyncio.to_thread(self._places.read)
+            self._config = self._planner.config = config
+            self._launcher.agent = config.agent
+            self._world.timing = _timing(config)
+            self._face.reloaded()
+            log.info("configuration read again")
+        finally:
+            self._notifier.ready(self._status())
+
+    def _reload_by_signal(self) -> None:
+        async def reload() -> None:
+            try:
+                await self.reload()
+            except InvalidConfig as error:
+                log.error("configuration not changed: %s", error)
+
+        self._run_along(reload())
+
+    def _run_along(self, what: "asyncio._CoroutineLike[None]") -> None:
+        task = asyncio.get_running_loop().create_task(what)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    def _status(self) -> str:
+        counts = Counter(self._node.counts())
+        total = sum(counts.values())
+        if not total:
+            return "no shards"
+        by_state = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
+        return f"{total} shard{'s' if total > 1 else ''}: {by_state}"
+
+    async def _tell_status(self) -> None:
+        told = self._status()
+        while True:
+            await asyncio.sleep(1)
+            if (now := self._status()) != told:
+                self._notifier.status(now)
+                told = now
+
+    async def _ping_watchdog(self) -> None:
+        """Proves that the loop turns and that the bus carries a call to our own name and back."""
+        interval = watchdog_interval_s()
+        heard = time.monotonic()
+        while interval:
+            try:
+                await self._systemd_bus.call(
+                    paths.SERVICE, paths.ROOT, _PEER, "Ping", timeout_s=interval / 4
+                )
+                heard = time.monotonic()
+                self._notifier.alive()
+            except BusLost:
+                if time.monotonic() - heard < _BUS_GRACE_S:
+                    self._notifier.alive()
+            except (CallFailed, CallTimedOut) as error:
+                log.warning("no answer from ourselves over the bus: %s", error)
+            await asyncio.sleep(interval / 4)
+
+    def _look_around(self) -> About:
+        agent = self._config.agent
+        management = find_management(agent.management_address)
+        ports = find_ports()
+        return About(
+            version=version("llmgwd"),
+            node_name=platform.node(),
+            management_address=management.address,
+            management_interface=management.interface,
+            nccl_ib_gid_index=choose_gid_index(ports, agent.nccl_ib_gid_index),
+            rdma=ports,
+            gpus=find_gpus(),
+            engines=lambda: sorted(name for name in ENGINES if self._config.engine(name).enabled),
+            warnings=list,
+        )
+
+
+def main() -> None:
+    """The entry point `llmgwd`."""
+    parser = argparse.ArgumentParser(prog="llmgwd", description="Supervises LLM engines under systemd.")
+    parser.add_argument("--user", action="store_true", help="session bus and the user's own systemd")
+    parser.add_argument("--version", action="version", version=version("llmgwd"))
+    arguments = parser.parse_args()
+    # Python ignores SIGXFSZ, and what is ignored stays so in the engines.
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+    setup_logging()
+    try:
+        asyncio.run(_run(Places.of_user() if arguments.user else Places.of_system()))
+    except CannotRun as error:
+        log.critical("%s", error)
+        sys.exit(1)
+
+
+async def _run(places: Places) -> None:
+    if not cgroup.is_unified():
+        raise CannotRun(f"{cgroup.ROOT} is not cgroup v2 alone, which llmgwd needs (systemd.unified_cgroup_hierarchy)")
+    await Daemon(places).run()
+
+
+def _read(places: Places) -> Config:
+    try:
+        return places.read()
+    except InvalidConfig as error:
+        raise CannotRun(str(error)) from error
+
+
+def _timing(config: Config) -> Timing:
+    return Timing(
+        health_interval_s=config.agent.health_interval_s, alive_grace_s=config.agent.alive_grace_s
+    )
+
+
+def _facts(about: About) -> NodeFacts:
+    return NodeFacts(
+        management_address=about.management_address,
+        management_interface=about.management_interface,
+        nccl_ib_gid_index=about.nccl_ib_gid_index,
+        gpu_vendor=about.gpus[0].vendor if about.gpus else "",
+    )
+
+
+async def _bus_policy_decides(_: Caller, __: str) -> None:
+    """The bus lets nobody through but root (dbus/org.llmgw.Node1.conf), or the user's own session."""
+
+
+if __name__ == "__main__":
+    main()

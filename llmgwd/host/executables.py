@@ -1,0 +1,101 @@
+"""Can this user run that program, there? Asked before anything is started, so that the answer is a plain sentence."""
+
+import os
+import shutil
+import stat
+import subprocess
+from pathlib import Path
+
+from llmgwd.host.gate import Identity
+from llmgwd.model.errors import EngineUnavailable
+
+# Where a bare name is looked for, and what engines get as PATH.
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+def resolve(executable: str, *, path: str, identity: Identity | None) -> str:
+    """The absolute path of `executable`, a bare name being looked for in `path`.
+
+    Raises EngineUnavailable, naming the path, where there is no such program, where the kernel would not
+    take it (a shell would then try to interpret it), or where `identity` may not run it.
+    """
+    found = executable if "/" in executable else shutil.which(executable, mode=os.F_OK, path=path)
+    if found is None:
+        raise EngineUnavailable(f"executable {executable} not found in {path}")
+    if not found.startswith("/"):
+        raise EngineUnavailable(f"executable {executable} is not an absolute path")
+    _check_file(Path(found))
+    if not _may_run(found, identity):
+        raise EngineUnavailable(f"executable {found} may not be run by user {_name(identity)}")
+    return found
+
+
+def check_directory(folder: str, *, identity: Identity | None) -> None:
+    """Raises EngineUnavailable, naming the directory, where the user could not work in it."""
+    if not Path(folder).is_dir():
+        raise EngineUnavailable(f"working directory {folder} does not exist or is no directory")
+    if not _may_run(folder, identity):
+        raise EngineUnavailable(f"working directory {folder} may not be entered by user {_name(identity)}")
+
+
+def _check_file(path: Path) -> None:
+    try:
+        mode = path.stat().st_mode
+        with path.open("rb") as file:
+            head = file.read(256)
+    except OSError as error:
+        raise EngineUnavailable(f"executable {path}: {error.strerror}") from error
+    if not stat.S_ISREG(mode):
+        raise EngineUnavailable(f"executable {path} is no regular file")
+    if not mode & 0o111:
+        raise EngineUnavailable(f"executable {path} has no execute permission")
+    if head.startswith(b"#!"):
+        words = head[2:].split(b"\n", 1)[0].split()
+        interpreter = Path(os.fsdecode(words[0])) if words else Path()
+        if not interpreter.is_file() or not os.access(interpreter, os.X_OK):
+            raise EngineUnavailable(f"executable {path}: its interpreter {interpreter} is not there")
+    elif not _is_native(head):
+        raise EngineUnavailable(
+            f"executable {path} is neither a program of this machine nor a script with #!"
+        )
+
+
+def _is_native(head: bytes) -> bool:
+    """An ELF file of the same word size, byte order and processor as the shell that would run it."""
+    if not head.startswith(b"\x7fELF"):
+        return False
+    with Path("/bin/sh").open("rb") as file:
+        shell = file.read(20)
+    return head[4:6] == shell[4:6] and head[18:20] == shell[18:20]
+
+
+def _may_run(path: str, identity: Identity | None) -> bool:
+    # Refused to root as well where the file system is mounted noexec.
+    if not os.access(path, os.X_OK):
+        return False
+    if identity is None or identity.uid == os.geteuid():
+        return True
+    if _anybody_may(Path(path)):
+        return True
+    # Modes do not tell all (groups, access control lists): the kernel is asked, as that user.
+    asked = subprocess.run(
+        ["/usr/bin/test", "-x", path],
+        user=identity.uid,
+        group=identity.gid,
+        extra_groups=identity.groups,
+        env={},
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        check=False,
+        timeout=5,
+    )
+    return asked.returncode == 0
+
+
+def _anybody_may(path: Path) -> bool:
+    real = path.resolve()
+    return all(step.stat().st_mode & 0o001 for step in (real, *real.parents))
+
+
+def _name(identity: Identity | None) -> str:
+    return identity.user if identity else str(os.geteuid())

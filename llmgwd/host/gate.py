@@ -1,0 +1,237 @@
+"""The gate: a tiny shell that holds a process back until its scope exists, and keeps its exit status.
+
+The engine is the gate's child, so the status outlives the daemon on every kernel, as it does with conmon and
+containerd's shims. The script below is the whole program.
+"""
+
+import grp
+import os
+import pwd
+import resource
+import shutil
+import signal
+import socket
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from llmgwd.host.process import Held
+
+_SHELL = "/bin/sh"
+
+# `read` sees end of file when the daemon dies or shuts the gate: then the engine never runs. The status file was
+# made beforehand and is written in place (`1<>`), so that a full disk cannot lose it. A trap of `:` is reset in
+# the child, one of '' would be inherited (wanted for PIPE alone, as systemd does for services).
+_SCRIPT = """\
+status=$1; shift
+trap : TERM INT HUP QUIT
+trap '' PIPE
+read -r word && [ "$word" = go ] || { echo closed 1<>"$status"; exit 111; }
+(exec "$@" </dev/null 2>&1)
+code=$?
+echo "$code" 1<>"$status"
+exit "$code"
+"""
+
+_BLANKS = " " * 15 + "\n"
+
+# What a loader or a shell acts upon: it is set after privileges are dropped, never for the gate, which is root's.
+_LOADER_PREFIXES = ("LD_", "BASH_", "GLIBC_", "MALLOC_")
+_LOADER_NAMES = frozenset({"GCONV_PATH", "LOCPATH", "NLSPATH", "ENV", "SHELLOPTS", "PS4"})
+
+# Who may use the accelerators' device nodes, where the distribution has such groups.
+_DEVICE_GROUPS = ("video", "render")
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Whom an engine runs as. `None` in its place: as whoever the daemon is."""
+
+    user: str
+    uid: int
+    gid: int
+    groups: tuple[int, ...]
+    home: str
+    shell: str
+
+    @classmethod
+    def of(cls, user: str, group: str) -> "Identity":
+        """`group` empty: the user's own. Raises KeyError with the name that this host does not know."""
+        try:
+            entry = pwd.getpwnam(user)
+        except KeyError:
+            raise KeyError(f"user {user}") from None
+        try:
+            gid = grp.getgrnam(group).gr_gid if group else entry.pw_gid
+        except KeyError:
+            raise KeyError(f"group {group}") from None
+        groups = set(os.getgrouplist(user, gid)) | {
+            known.gr_gid for known in grp.getgrall() if known.gr_name in _DEVICE_GROUPS
+        }
+        return cls(
+            user=user,
+            uid=entry.pw_uid,
+            gid=gid,
+            groups=tuple(sorted(groups)),
+            home=entry.pw_dir,
+            shell=entry.pw_shell,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """What stands behind a gate."""
+
+    argv: tuple[str, ...]
+    environment: Mapping[str, str]
+    working_directory: str
+    identity: Identity | None
+    nofile: int
+    memlock: int  # bytes; resource.RLIM_INFINITY for none
+
+
+class Gate:
+    """One gate process and, once opened, the program as its child."""
+
+    def __init__(self, child: subprocess.Popen[bytes], status: Path) -> None:
+        self._child = child
+        self._status = status
+        self.process = Held.open(child.pid)
+
+    def open(self) -> None:
+        """The program runs from now on. A gate that has ended meanwhile is left to its watcher."""
+        self._close(b"go\n")
+
+    def shut(self) -> None:
+        """The program will never run, unless it was opened before."""
+        self._close(b"")
+
+    def release(self) -> None:
+        """Reaps the gate where it has ended; an open gate lives on without us."""
+        self.shut()
+        self._child.poll()
+        # A Popen that is dropped while its child lives warns about it, and would reap it later: this is not a leak.
+        if self._child.returncode is None:
+            self._child.returncode = 0
+        self.process.release()
+
+    def reap(self) -> None:
+        self._child.poll()
+
+    def _close(self, word: bytes) -> None:
+        pipe = self._child.stdin
+        if pipe is None or pipe.closed:
+            return
+        try:
+            pipe.write(word)
+            pipe.close()
+        except BrokenPipeError:
+            pass
+
+
+def make_status(path: Path) -> None:
+    """The exit file, with room for the status already taken. Raises OSError."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(_BLANKS)
+
+
+def read_status(path: Path) -> str:
+    """`closed` (never ran), a number as a shell reports it, or empty: not ended, or the gate was killed.
+
+    A file that is missing or holds anything else reads as empty: a status is never guessed.
+    """
+    try:
+        word = path.read_bytes()[:32].split(b"\n", 1)[0].strip().decode("ascii", "replace")
+    except OSError:
+        return ""
+    return word if word == "closed" or (word.isdigit() and int(word) <= 255) else ""
+
+
+def spawn(program: Program, *, output: socket.socket, status: Path) -> Gate:
+    """Starts the gate of `program`, shut. `output` becomes its standard output and error.
+
+    Raises OSError where the gate cannot be made.
+    """
+    make_status(status)
+    inherited, late = _split(program.environment)
+    child = subprocess.Popen(
+        [_SHELL, "-c", _SCRIPT, "llmgw-gate", str(status), *_drop(program.identity), *late, *program.argv],
+        stdin=subprocess.PIPE,
+        stdout=output.fileno(),
+        stderr=subprocess.DEVNULL,
+        bufsize=0,
+        cwd=program.working_directory,
+        env=inherited,
+        umask=0o027,
+        start_new_session=True,
+        restore_signals=False,  # SIGPIPE stays ignored, as in a service
+    )
+    _set_limits(child.pid, program)
+    return Gate(child, status)
+
+
+def _drop(identity: Identity | None) -> tuple[str, ...]:
+    """Takes the program out of the gate's process group, and privileges from it."""
+    session = (_tool("setsid"),)
+    if identity is None or (identity.uid == os.geteuid() and identity.gid == os.getegid()):
+        return session
+    return (
+        *session,
+        _tool("setpriv"),
+        "--reuid", str(identity.uid),
+        "--regid", str(identity.gid),
+        "--groups", ",".join(map(str, identity.groups)),
+        "--inh-caps=-all",
+        "--ambient-caps=-all",
+        "--",
+    )  # fmt: skip
+
+
+def _split(environment: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
+    late = {
+        name: value
+        for name, value in environment.items()
+        if name.startswith(_LOADER_PREFIXES) or name in _LOADER_NAMES or not _is_shell_name(name)
+    }
+    if not late:
+        return dict(environment), ()
+    first = {name: value for name, value in environment.items() if name not in late}
+    return first, (_tool("env"), *(f"{name}={value}" for name, value in late.items()))
+
+
+def _is_shell_name(name: str) -> bool:
+    # dash drops what it takes for no name of its own
+    return name.isascii() and name.isidentifier()
+
+
+def _set_limits(pid: int, program: Program) -> None:
+    """The gate's limits become the engine's. Raised as far as this daemon may."""
+    for limit, wanted in (
+        (resource.RLIMIT_NOFILE, program.nofile),
+        (resource.RLIMIT_MEMLOCK, program.memlock),
+    ):
+        try:
+            resource.prlimit(pid, limit, (wanted, wanted))
+        except (PermissionError, ValueError):
+            _, hard = resource.prlimit(pid, limit)
+            resource.prlimit(pid, limit, (hard, hard))
+        except ProcessLookupError:
+            return
+
+
+def _tool(name: str) -> str:
+    found = shutil.which(name, path="/usr/bin:/bin:/usr/sbin:/sbin")
+    if found is None:
+        raise FileNotFoundError(f"{name} (util-linux) is missing")
+    return found
+
+
+def signal_name(code: int) -> str:
+    """`SIGSEGV` for 139, as a shell reports a death by signal; empty for a plain exit."""
+    try:
+        return signal.Signals(code - 128).name if code > 128 else ""
+    except ValueError:
+        return ""

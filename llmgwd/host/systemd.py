@@ -1,0 +1,244 @@
+"""PID 1 (or the user's manager) over D-Bus: transient scopes, made, found, stopped, and news of them."""
+
+import asyncio
+import contextlib
+import hashlib
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from llmgwd.bus.connection import BusLost, CallFailed, CallTimedOut, Connection, Signal
+from llmgwd.bus.library import Variant
+from llmgwd.bus.names import unit_escape, unit_path, unit_unescape
+from llmgwd.bus.values import plain
+
+log = logging.getLogger(__name__)
+
+_SERVICE = "org.freedesktop.systemd1"
+_PATH = "/org/freedesktop/systemd1"
+_MANAGER = "org.freedesktop.systemd1.Manager"
+_UNIT = "org.freedesktop.systemd1.Unit"
+_PROPERTIES = "org.freedesktop.DBus.Properties"
+
+_PREFIX = "llmgw-shard-"
+_SUFFIX = ".scope"
+SCOPES = f"{_PREFIX}*{_SUFFIX}"
+# Unit names may have 255 bytes; PID 1 puts prefixes and suffixes of its own around them in /run.
+_LONGEST_NAME = 200
+
+# PID 1 is deaf for over a second while it reloads; a job may wait for other jobs.
+_CALL_S = 25.0
+_JOB_S = 30.0
+
+
+class ScopeExists(Exception):  # noqa: N818
+    """A unit of that name is loaded."""
+
+
+class ScopeRefused(Exception):  # noqa: N818
+    """systemd will not make this scope; the text says why."""
+
+
+def scope_name(id: str) -> str:
+    """The unit of the shard `id`."""
+    escaped = unit_escape(id)
+    name = f"{_PREFIX}{escaped}{_SUFFIX}"
+    if len(name) > _LONGEST_NAME:
+        digest = hashlib.sha256(id.encode()).hexdigest()[:32]
+        name = f"{_PREFIX}{escaped[:120]}-{digest}{_SUFFIX}"
+    return name
+
+
+def shard_id(unit: str) -> str:
+    """The id that a scope's name was made of; of a shortened name what there is."""
+    return unit_unescape(unit.removeprefix(_PREFIX).removesuffix(_SUFFIX))
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """A scope that systemd has loaded."""
+
+    unit: str
+    active_state: str
+    invocation_id: str
+    control_group: str
+
+
+class Systemd:
+    """One per daemon. `on_foreign_stop` hears of a unit of ours that somebody else is stopping."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._bus = connection
+        self._jobs: dict[str, asyncio.Future[str]] = {}  # by unit; done with the job's result
+        self._ours: set[str] = set()  # units that we are stopping
+        self._foreign: set[str] = set()  # units that somebody else is stopping
+        self._looks: dict[str, asyncio.Task[None]] = {}  # by unit: what is this job that we did not queue?
+        self._oom_policy = True
+        self.on_foreign_stop: Callable[[str], None] = lambda unit: None
+
+    async def open(self) -> None:
+        await self._bus.subscribe(
+            self._on_job_removed, sender=_SERVICE, interface=_MANAGER, member="JobRemoved"
+        )
+        await self._bus.subscribe(self._on_job_new, sender=_SERVICE, interface=_MANAGER, member="JobNew")
+        self._bus.on_reconnect.append(self._subscribe)
+        await self._subscribe()
+
+    async def start(
+        self, unit: str, pids: tuple[int, ...], *, description: str, properties: Mapping[str, Variant]
+    ) -> None:
+        """The processes are in their scope when this returns.
+
+        Raises ScopeExists, ScopeRefused; BusLost or CallTimedOut when the outcome is not known.
+        """
+        wanted = {
+            "PIDs": Variant("au", list(pids)),
+            "Description": Variant("s", description),
+            "CollectMode": Variant("s", "inactive-or-failed"),
+            **properties,
+        }
+        job: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._jobs[unit] = job
+        self._ours.discard(unit)
+        self._foreign.discard(unit)
+        try:
+            await self._start_transient(unit, wanted)
+            async with asyncio.timeout(_JOB_S):
+                result = await job
+        except TimeoutError as error:
+            raise CallTimedOut(f"the start job of {unit} did not end in {_JOB_S:g} s") from error
+        finally:
+            self._jobs.pop(unit, None)
+        if result != "done":
+            raise ScopeRefused(f"the start job of {unit} ended with {result}")
+
+    async def find(self, unit: str) -> Scope | None:
+        """`None` where there is no such unit. Raises BusLost, CallTimedOut."""
+        try:
+            await self._manager("GetUnit", "s", unit)
+            state = await self._get(unit, _UNIT, "ActiveState")
+            invocation = await self._get(unit, _UNIT, "InvocationID")
+            group = await self._get(unit, "org.freedesktop.systemd1.Scope", "ControlGroup")
+        except CallFailed as error:
+            if error.error.endswith(
+                (".NoSuchUnit", ".UnknownObject", ".UnknownProperty", ".UnknownInterface")
+            ):
+                return None
+            raise
+        if state in {"inactive", "failed"}:
+            return None
+        return Scope(unit, str(state), bytes(invocation).hex(), str(group))
+
+    async def invocation_id(self, unit: str) -> str:
+        """Of a loaded unit, as 32 hex digits; empty where there is none. Raises BusLost, CallTimedOut."""
+        try:
+            value = await self._get(unit, _UNIT, "InvocationID")
+        except CallFailed:
+            return ""
+        return bytes(value).hex()
+
+    async def scopes(self) -> tuple[Scope, ...]:
+        """All scopes that carry our names. Raises BusLost, CallTimedOut."""
+        (units,) = await self._manager("ListUnitsByPatterns", "asas", [], [SCOPES])
+        names = [unit[0] for unit in units if unit[3] not in {"inactive", "failed"}]
+        found = await asyncio.gather(*(self.find(name) for name in names))
+        return tuple(scope for scope in found if scope is not None)
+
+    async def stop(self, unit: str) -> None:
+        """Orders SIGTERM to all, SIGKILL after the scope's own time limit. No such unit is no error."""
+        self._ours.add(unit)
+        await self._order("StopUnit", "ss", unit, "replace")
+
+    async def kill(self, unit: str, signal: int) -> None:
+        """Signals every process of the scope. No such unit is no error."""
+        self._ours.add(unit)
+        await self._order("KillUnit", "ssi", unit, "all", signal)
+
+    async def is_stopped_by_others(self, unit: str) -> bool:
+        """Whether a stop of `unit` was queued that we did not order.
+
+        PID 1 sends the news of a job before it answers us, so that a round trip makes the answer current.
+        """
+        with contextlib.suppress(BusLost, CallTimedOut, CallFailed):
+            await self._bus.call(_SERVICE, _PATH, "org.freedesktop.DBus.Peer", "Ping", timeout_s=2.0)
+        look = self._looks.get(unit)
+        if look is not None:
+            await asyncio.wait({look})
+        return unit in self._foreign
+
+    async def is_shutting_down(self) -> bool:
+        try:
+            return await self._get_from(_PATH, _MANAGER, "SystemState") == "stopping"
+        except (BusLost, CallTimedOut, CallFailed):
+            return False
+
+    async def wait_reachable(self) -> None:
+        await self._bus.wait_connected()
+
+    async def _start_transient(self, unit: str, properties: dict[str, Variant]) -> None:
+        if self._oom_policy:
+            properties = properties | {"OOMPolicy": Variant("s", "continue")}
+        body = [[name, value] for name, value in properties.items()]
+        try:
+            await self._manager("StartTransientUnit", "ssa(sv)a(sa(sv))", unit, "fail", body, [])
+        except CallFailed as error:
+            name = error.error.rpartition(".")[2]
+            if name == "PropertyReadOnly" and self._oom_policy and "OOMPolicy" in error.text:
+                log.info("this systemd has no OOMPolicy for scopes; it is left out")
+                self._oom_policy = False
+                properties.pop("OOMPolicy")
+                await self._start_transient(unit, properties)
+                return
+            if name == "UnitExists":
+                raise ScopeExists(unit) from error
+            raise ScopeRefused(f"cannot start scope {unit}: {error.text}") from error
+
+    async def _subscribe(self) -> None:
+        with contextlib.suppress(CallFailed):  # AlreadySubscribed
+            await self._manager("Subscribe")
+
+    async def _order(self, member: str, signature: str, unit: str, *rest: object) -> None:
+        try:
+            await self._manager(member, signature, unit, *rest)
+        except CallFailed as error:
+            if not error.error.endswith((".NoSuchUnit", ".NoSuchProcess")):
+                raise
+
+    async def _manager(self, member: str, signature: str = "", *body: object) -> list[Any]:
+        return await self._bus.call(_SERVICE, _PATH, _MANAGER, member, signature, *body, timeout_s=_CALL_S)
+
+    async def _get(self, unit: str, interface: str, name: str) -> Any:
+        return await self._get_from(unit_path(unit), interface, name)
+
+    async def _get_from(self, path: str, interface: str, name: str) -> Any:
+        (value,) = await self._bus.call(
+            _SERVICE, path, _PROPERTIES, "Get", "ss", interface, name, timeout_s=_CALL_S
+        )
+        return plain(value)
+
+    def _on_job_removed(self, signal: Signal) -> None:
+        _, _, unit, result = signal.body
+        job = self._jobs.get(str(unit))
+        if job is not None and not job.done():
+            job.set_result(str(result))
+
+    def _on_job_new(self, signal: Signal) -> None:
+        _, _, unit = signal.body
+        name = str(unit)
+        if not name.startswith(_PREFIX) or name in self._jobs or name in self._ours:
+            return
+        if name not in self._looks:
+            look = asyncio.get_running_loop().create_task(self._look(name))
+            self._looks[name] = look
+            look.add_done_callback(lambda _: self._looks.pop(name, None))
+
+    async def _look(self, unit: str) -> None:
+        # `systemctl start` of a running scope makes a job, too, one that does nothing.
+        try:
+            scope = await self.find(unit)
+        except (BusLost, CallTimedOut, CallFailed):
+            return
+        if scope is None or scope.active_state == "deactivating":
+            self._foreign.add(unit)
+            self.on_foreign_stop(unit)

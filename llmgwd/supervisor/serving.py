@@ -1,0 +1,95 @@
+"""From a running engine to one that serves, and while it does: readiness, health, requests in flight."""
+
+import asyncio
+import time
+
+from llmgwd.engines.plan import Http
+from llmgwd.model.lifecycle import Fact
+from llmgwd.supervisor.shard import Shard
+
+# Soon after the start an answer is looked for often; a refused connection costs microseconds.
+_QUICK_S = 0.05
+_QUICK_GROWTH = 1.1
+_EAGER_S = 0.2
+_EAGER_FOR_S = 300.0
+_MISSES = 3
+_REQUEST_STEP_S = 0.25
+
+
+async def await_engine(shard: Shard) -> None:
+    """The engine answers for its model, or stays alive where it serves nothing; not for ever."""
+    engine = shard.engine
+    if engine is not None:
+        shard.note_pid(await engine.program_pid())
+    http = shard.record.plan.http
+    if http is None:
+        await asyncio.sleep(shard.world.timing.alive_grace_s)
+        _ready(shard, "")
+        return
+    try:
+        async with asyncio.timeout(_left(shard.record.ready_until)):
+            await _until_it_answers(shard, http)
+    except TimeoutError:
+        limit = shard.record.spec.ready_timeout_s
+        shard.tell(Fact.TIME_UP, f"not ready in {limit:g} s: {shard.record.reason}")
+        return
+    _ready(shard, f"serves {http.served_model}" if http.served_model else "serves")
+
+
+async def watch_health(shard: Shard) -> None:
+    """Says whether an engine that was ready still answers. A hung one and a dead end look alike: it only reports."""
+    engine = shard.engine
+    if engine is not None:
+        shard.note_pid(await engine.program_pid())
+    http = shard.record.plan.http
+    if http is None:
+        return
+    misses = 0
+    while True:
+        misses = misses + 1 if await _obstacle(shard, http) else 0
+        if not misses:
+            shard.note_health("ok")
+        elif misses >= _MISSES:
+            shard.note_health("failing")
+        await asyncio.sleep(shard.world.timing.health_interval_s)
+
+
+async def await_requests(shard: Shard) -> None:
+    """Twice in a row nobody is connected, or the time for it is over."""
+    http = shard.record.plan.http
+    quiet = 0
+    while http is not None and quiet < 2 and time.monotonic() < shard.record.finish_until:
+        quiet = quiet + 1 if await shard.world.probes.connections(http) == 0 else 0
+        await asyncio.sleep(_REQUEST_STEP_S)
+    shard.tell(Fact.REQUESTS_DONE, "stopping")
+
+
+async def _until_it_answers(shard: Shard, http: Http) -> None:
+    pause, since = _QUICK_S, time.monotonic()
+    while True:
+        obstacle = await _obstacle(shard, http)
+        if not obstacle:
+            return
+        shard.note(reason=obstacle)
+        eager = time.monotonic() - since < _EAGER_FOR_S
+        pause = min(pause * _QUICK_GROWTH, _EAGER_S) if eager else shard.world.timing.health_interval_s
+        await asyncio.sleep(pause)
+
+
+async def _obstacle(shard: Shard, http: Http) -> str:
+    """What stands between the engine and serving its model, as a sentence; empty when nothing does."""
+    record, begun = shard.record, time.monotonic()
+    obstacle = await shard.world.probes.ask(
+        http, record.control_group, verify_listener=record.spec.verify_listener
+    )
+    shard.probe_s = time.monotonic() - begun
+    return obstacle
+
+
+def _ready(shard: Shard, reason: str) -> None:
+    shard.note_health("ok" if shard.record.plan.http else "unknown")
+    shard.tell(Fact.ENGINE_ANSWERED, reason, ready_us=time.time_ns() // 1000)
+
+
+def _left(until: float) -> float | None:
+    return max(until - time.monotonic(), 0.0) if until else None

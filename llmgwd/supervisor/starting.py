@@ -1,0 +1,172 @@
+"""From a plan to a running engine: gates, then their scope, then the gates are opened in order.
+
+Each activity can be begun again at any point (the bus was lost, the daemon was replaced): it goes on from what
+it finds.
+"""
+
+import asyncio
+import time
+
+from llmgwd.bus.library import Variant
+from llmgwd.host.cgroup import Cgroup
+from llmgwd.host.process import NoSuchProcess, control_group
+from llmgwd.host.systemd import ScopeExists, ScopeRefused
+from llmgwd.model.cpus import bitmask
+from llmgwd.model.errors import EngineUnavailable
+from llmgwd.model.lifecycle import Fact
+from llmgwd.supervisor.record import Record
+from llmgwd.supervisor.shard import ENGINE, Shard
+
+_STEP_S = 0.01
+_LEADER_STEP_S = 0.25
+_INFINITY = 2**64 - 1
+
+
+async def start_scope(shard: Shard) -> None:
+    """Every process exists at its shut gate, and all are in the scope."""
+    async with shard.world.starts:
+        if shard.record.again:
+            await _clear(shard)
+        try:
+            for process in shard.record.plan.processes:
+                if process.name not in shard.running:
+                    shard.launch(process)
+        except EngineUnavailable as refusal:
+            shard.tell(Fact.START_REFUSED, str(refusal))
+            return
+        except OSError as error:
+            shard.tell(Fact.START_REFUSED, f"EngineUnavailable: cannot start process: {error}")
+            return
+        try:
+            await _enter(shard)
+        except ScopeRefused as refusal:
+            shard.tell(Fact.START_REFUSED, f"ScopeFailed: {refusal}")
+
+
+async def open_gates(shard: Shard) -> None:
+    """One after the other; what waits for the leader is held until its port is open."""
+    for process in shard.record.plan.processes:
+        running = shard.running[process.name]
+        for target in process.waits_for:
+            if not running.opened and not await _wait_for_leader(shard, process.name, target):
+                return
+        if running.opened:
+            continue
+        running.open()
+        if process.name == ENGINE:
+            timeout = shard.record.spec.ready_timeout_s
+            shard.tell(
+                Fact.ENGINE_STARTED,
+                "the engine was started",
+                started_us=time.time_ns() // 1000,
+                ready_until=time.monotonic() + timeout if timeout else 0.0,
+            )
+
+
+def scope_properties(record: Record, slice: str) -> dict[str, Variant]:
+    """What the scope gets from the spec; see systemd.scope(5), systemd.resource-control(5)."""
+    spec = record.spec
+    properties = {
+        "Slice": Variant("s", slice),
+        # At shutdown the daemon goes first; `After=` would wait for its READY, which waits for adoption.
+        "Before": Variant("as", ["llmgwd.service"]),
+        "TimeoutStopUSec": Variant("t", int(spec.stop_timeout_s * 1_000_000)),
+        "TasksMax": Variant("t", spec.tasks_max or _INFINITY),
+    }
+    if spec.memory_max is not None:
+        properties["MemoryMax"] = Variant("t", spec.memory_max)
+    if spec.cpu_weight is not None:
+        properties["CPUWeight"] = Variant("t", spec.cpu_weight)
+    if spec.allowed_cpus:
+        properties["AllowedCPUs"] = Variant("ay", bitmask(spec.allowed_cpus))
+    if spec.allowed_memory_nodes:
+        properties["AllowedMemoryNodes"] = Variant("ay", bitmask(spec.allowed_memory_nodes))
+    return properties
+
+
+async def _enter(shard: Shard) -> None:
+    record, scopes = shard.record, shard.world.scopes
+    pids = {name: running.identity for name, running in shard.running.items()}
+    numbers = tuple(pid.pid for pid in pids.values())
+    try:
+        await scopes.start(
+            record.unit,
+            numbers,
+            description=f"LLM shard {record.id!r}",
+            properties=scope_properties(record, shard.world.slice),
+        )
+    except ScopeExists:
+        await _make_way(shard, numbers)
+    try:
+        group = control_group(numbers[0])
+    except NoSuchProcess as error:
+        raise ScopeRefused("its processes were killed before it was started") from error
+    invocation = await scopes.invocation_id(record.unit)
+    if not group.endswith("/" + record.unit) or not invocation:
+        raise ScopeRefused(f"{record.unit} was stopped while it was started")
+    shard.tell(
+        Fact.SCOPE_STARTED,
+        "held at the gate",
+        invocation_id=invocation,
+        control_group=group,
+        pids=pids,
+    )
+
+
+async def _make_way(shard: Shard, ours: tuple[int, ...]) -> None:
+    """The name is taken: by this very start before a bus was lost, by an empty leftover, or by a stranger."""
+    record, scopes = shard.record, shard.world.scopes
+    scope = await scopes.find(record.unit)
+    inside = set(Cgroup(scope.control_group).pids()) if scope else set()
+    if scope and inside and inside <= set(ours):
+        return
+    if inside:
+        raise ScopeRefused(f"{record.unit} exists and holds other processes")
+    if scope:
+        await _remove_empty(shard)
+    try:
+        await scopes.start(
+            record.unit,
+            ours,
+            description=f"LLM shard {record.id!r}",
+            properties=scope_properties(record, shard.world.slice),
+        )
+    except ScopeExists as error:
+        raise ScopeRefused(f"{record.unit} cannot be removed") from error
+
+
+async def _clear(shard: Shard) -> None:
+    """What a half start of before left in the scope: nothing of it had run the engine."""
+    scope = await shard.world.scopes.find(shard.record.unit)
+    if scope is None or shard.running:
+        return
+    await shard.world.scopes.stop(scope.unit)
+    await Cgroup(scope.control_group).wait_empty()
+    await _remove_empty(shard)
+
+
+async def _remove_empty(shard: Shard) -> None:
+    unit, scopes = shard.record.unit, shard.world.scopes
+    await scopes.stop(unit)
+    while await scopes.find(unit) is not None:  # noqa: ASYNC110  (UnitRemoved comes for much that is none)
+        await asyncio.sleep(_STEP_S)
+
+
+async def _wait_for_leader(shard: Shard, name: str, target: str) -> bool:
+    """Whether `host:port` accepted a connection in time. Names are looked up anew at each try."""
+    limit = shard.record.spec.rendezvous_timeout_s
+    until = shard.record.leader_until.get(name) or time.monotonic() + limit
+    shard.note(
+        keep=True,
+        reason=f"{name} waits for {target} (leader)",
+        leader_until={**shard.record.leader_until, name: until},
+    )
+    host, _, port = target.rpartition(":")
+    while True:
+        if await shard.world.probes.is_listening(host.strip("[]"), int(port)):
+            return True
+        left = until - time.monotonic()
+        if left <= 0:
+            shard.tell(Fact.TIME_UP, f"{target} (leader) not listening after {limit:g} s")
+            return False
+        await asyncio.sleep(min(left, _LEADER_STEP_S))

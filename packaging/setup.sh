@@ -1,0 +1,43 @@
+#!/bin/sh
+# Installs what developing llmgwd needs and is not there yet: the distribution's packages, then a virtual environment.
+# usage: PYTHON=/usr/bin/python3 VENV=.venv packaging/setup.sh
+set -eu
+
+say() { echo "setup: $*" >&2; }
+
+# One line a distribution: how to ask for a package, how to install, the packages.
+if command -v dpkg-query >/dev/null; then
+    there() { [ "$(dpkg-query --show --showformat='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
+    get() {
+        export DEBIAN_FRONTEND=noninteractive
+        apt-get update -q && apt-get install -q -y --no-install-recommends "$@"
+    }
+    packages="systemd-container dbus python3-venv python3-dbus-next python3-sdnotify python3-systemd python3-psutil python3-aiohttp"
+elif command -v rpm >/dev/null; then
+    there() { rpm --quiet --query --whatprovides "$1"; }
+    get() { dnf install -y "$@"; }
+    packages="systemd-container dbus make python3 python3-dbus-next python3-sdnotify python3-systemd python3-psutil python3-aiohttp"
+else
+    say "knows dpkg and rpm only; see packaging/setup.sh for what has to be installed"
+    exit 1
+fi
+
+missing=
+for package in $packages; do there "$package" || missing="$missing $package"; done
+if [ -n "$missing" ]; then
+    if [ "$(id -u)" != 0 ]; then
+        say "needs root to install what is missing:$missing"
+        exit 1
+    fi
+    say "installs$missing"
+    # shellcheck disable=SC2086 -- a list of names
+    get $missing >&2
+fi
+
+if ! "$PYTHON" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+    say "needs Python 3.11 or newer, which $PYTHON is not"
+    exit 1
+fi
+# Sees the distribution's packages: the product runs on those, in development as well.
+[ -x "$VENV/bin/python" ] || "$PYTHON" -m venv --system-site-packages "$VENV"
+"$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --editable '.[dev,fast]'
