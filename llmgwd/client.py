@@ -47,20 +47,9 @@ class NodeClient:
         await self.connection.close()
 
     async def start_shard(self, id: str, values: Mapping[str, object]) -> str:
-        """Give the shard's object path. A lost answer is asked for again: that starts nothing twice."""
-        body = (text("id", id), _spec(values))
-        deadline = time.monotonic() + PATIENCE_S
-        pauses_s = iter(_PAUSES_S)
-        while True:
-            try:
-                path: str = await self._ask("StartShard", "sa{sv}", *body)
-            except Unanswered:
-                if time.monotonic() > deadline:
-                    raise
-                await self.presence.wait(deadline - time.monotonic())
-                await asyncio.sleep(next(pauses_s, _PAUSES_S[-1]))
-            else:
-                return path
+        """Give the shard's object path."""
+        reply = await self._insist("StartShard", "sa{sv}", text("id", id), _spec(values))
+        return str(reply[0])
 
     async def plan_shard(self, id: str, values: Mapping[str, object]) -> list[dict[str, object]]:
         commands: list[dict[str, object]] = await self._ask(
@@ -72,16 +61,17 @@ class NodeClient:
         self, id: str, *, drain_seconds: float | None = None, timeout_seconds: float | None = None
     ) -> None:
         """Returns when the stop has begun. None leaves it to the spec."""
-        await self._do("StopShard", "sa{sv}", text("id", id), _stop_options(drain_seconds, timeout_seconds))
+        options = _stop_options(drain_seconds, timeout_seconds)
+        await self._insist("StopShard", "sa{sv}", text("id", id), options)
 
     async def stop_all(
         self, *, drain_seconds: float | None = None, timeout_seconds: float | None = None
     ) -> None:
         """Returns when the stops have begun."""
-        await self._do("StopAll", "a{sv}", _stop_options(drain_seconds, timeout_seconds))
+        await self._insist("StopAll", "a{sv}", _stop_options(drain_seconds, timeout_seconds))
 
     async def drain_shard(self, id: str) -> None:
-        await self._do("DrainShard", "s", text("id", id))
+        await self._insist("DrainShard", "s", text("id", id))
 
     async def remove_shard(self, id: str) -> None:
         await self._do("RemoveShard", "s", text("id", id))
@@ -135,6 +125,19 @@ class NodeClient:
 
     async def _do(self, member: str, signature: str = "", *body: object) -> None:
         await self._call(ROOT, MANAGER, member, signature, *body)
+
+    async def _insist(self, member: str, signature: str, *body: object) -> list[Any]:
+        """Call a method that does nothing twice; asks again where the answer is lost."""
+        deadline = time.monotonic() + PATIENCE_S
+        pauses_s = iter(_PAUSES_S)
+        while True:
+            try:
+                return await self._call(ROOT, MANAGER, member, signature, *body)
+            except Unanswered:
+                if time.monotonic() > deadline:
+                    raise
+            await self.presence.wait(deadline - time.monotonic())
+            await asyncio.sleep(next(pauses_s, _PAUSES_S[-1]))
 
     async def _call(self, path: str, interface: str, member: str, signature: str, *body: object) -> list[Any]:
         timeout_s = _ANSWER_OF_A_PERSON_S if self._interactive else _ANSWER_S

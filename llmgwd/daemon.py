@@ -1,36 +1,31 @@
-"""llmgwd: builds each part, hands it its parts, runs until it is told to end. Engines outlive it on purpose."""
+"""llmgwd: builds each part, hands it its parts, runs until it is told to end. Engines outlive it."""
 
 import argparse
 import asyncio
 import contextlib
 import logging
-import platform
 import signal
 import sys
 import time
 from collections import Counter
+from collections.abc import Coroutine
 from importlib.metadata import version
 from pathlib import Path
 
 from llmgwd.api import paths
+from llmgwd.api.about import look_around
 from llmgwd.api.face import Face, error_of
-from llmgwd.api.manager import About
 from llmgwd.bus.calls import Caller
 from llmgwd.bus.connection import BusLost, CallFailed, CallTimedOut, Connection, NameTaken
 from llmgwd.bus.objects import Objects
 from llmgwd.config import Config
-from llmgwd.engines.plan import NodeFacts
-from llmgwd.engines.registry import ENGINES
-from llmgwd.host import cgroup
-from llmgwd.host.accelerators import find_gpus
+from llmgwd.host import cgroup, process
 from llmgwd.host.journal import synchronize
 from llmgwd.host.journal_reader import EngineLog
 from llmgwd.host.launcher import Launcher
 from llmgwd.host.logging import setup_logging
-from llmgwd.host.network import find_management
 from llmgwd.host.notify import Notifier, watchdog_interval_s
 from llmgwd.host.probe import Probes
-from llmgwd.host.rdma import choose_gid_index, find_ports
 from llmgwd.host.records import RecordStore, StoreTaken
 from llmgwd.host.settings import Places
 from llmgwd.host.systemd import Systemd
@@ -99,16 +94,19 @@ class Daemon:
             timing=_timing(self._config),
             starts=asyncio.Semaphore(_SCOPES_AT_ONCE),
             slice=agent.slice,
-            boot_id=Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
+            boot_id=process.boot_id(),
             synchronize=lambda: synchronize(agent.journal_namespace),
         )
-        about = await asyncio.to_thread(self._look_around)
-        self._planner = Planner(self._config, _facts(about), self._places.user_mode)
+        about = await asyncio.to_thread(look_around, lambda: self._config)
+        self._planner = Planner(self._config, about.facts, self._places.user_mode)
         node = self._node = Node(self._world, self._planner)
         stack.push_async_callback(node.close)
         await node.adopt(await asyncio.to_thread(lambda: dict(store.read_all())), store.set_aside)
         objects = Objects(
-            paths.ROOT, authorise=_bus_policy_decides, errors=error_of, internal_error=paths.ERROR + "Internal"
+            paths.ROOT,
+            authorise=_bus_policy_decides,
+            errors=error_of,
+            internal_error=paths.ERROR + "Internal",
         )
         stack.push_async_callback(objects.close)
         self._face = Face(node, about, objects, self.reload)
@@ -130,7 +128,10 @@ class Daemon:
             task.cancel()
 
     async def reload(self) -> None:
-        """Reads the configuration again, for shards started from now on. Raises InvalidConfig, nothing changed."""
+        """Reads the configuration again, for shards started from now on.
+
+        Raises InvalidConfig: then nothing has changed.
+        """
         self._notifier.reloading(time.monotonic_ns() // 1000)
         try:
             config = await asyncio.to_thread(self._places.read)
@@ -151,7 +152,7 @@ class Daemon:
 
         self._run_along(reload())
 
-    def _run_along(self, what: "asyncio._CoroutineLike[None]") -> None:
+    def _run_along(self, what: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(what)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
@@ -178,9 +179,7 @@ class Daemon:
         heard = time.monotonic()
         while interval:
             try:
-                await self._systemd_bus.call(
-                    paths.SERVICE, paths.ROOT, _PEER, "Ping", timeout_s=interval / 4
-                )
+                await self._systemd_bus.call(paths.SERVICE, paths.ROOT, _PEER, "Ping", timeout_s=interval / 4)
                 heard = time.monotonic()
                 self._notifier.alive()
             except BusLost:
@@ -189,22 +188,6 @@ class Daemon:
             except (CallFailed, CallTimedOut) as error:
                 log.warning("no answer from ourselves over the bus: %s", error)
             await asyncio.sleep(interval / 4)
-
-    def _look_around(self) -> About:
-        agent = self._config.agent
-        management = find_management(agent.management_address)
-        ports = find_ports()
-        return About(
-            version=version("llmgwd"),
-            node_name=platform.node(),
-            management_address=management.address,
-            management_interface=management.interface,
-            nccl_ib_gid_index=choose_gid_index(ports, agent.nccl_ib_gid_index),
-            rdma=ports,
-            gpus=find_gpus(),
-            engines=lambda: sorted(name for name in ENGINES if self._config.engine(name).enabled),
-            warnings=list,
-        )
 
 
 def main() -> None:
@@ -225,7 +208,9 @@ def main() -> None:
 
 async def _run(places: Places) -> None:
     if not cgroup.is_unified():
-        raise CannotRun(f"{cgroup.ROOT} is not cgroup v2 alone, which llmgwd needs (systemd.unified_cgroup_hierarchy)")
+        raise CannotRun(
+            f"llmgwd needs cgroup v2 alone on {cgroup.ROOT} (see systemd.unified_cgroup_hierarchy)"
+        )
     await Daemon(places).run()
 
 
@@ -237,18 +222,7 @@ def _read(places: Places) -> Config:
 
 
 def _timing(config: Config) -> Timing:
-    return Timing(
-        health_interval_s=config.agent.health_interval_s, alive_grace_s=config.agent.alive_grace_s
-    )
-
-
-def _facts(about: About) -> NodeFacts:
-    return NodeFacts(
-        management_address=about.management_address,
-        management_interface=about.management_interface,
-        nccl_ib_gid_index=about.nccl_ib_gid_index,
-        gpu_vendor=about.gpus[0].vendor if about.gpus else "",
-    )
+    return Timing(health_interval_s=config.agent.health_interval_s, alive_grace_s=config.agent.alive_grace_s)
 
 
 async def _bus_policy_decides(_: Caller, __: str) -> None:

@@ -3,12 +3,14 @@
 from collections.abc import Awaitable, Callable
 
 from llmgwd.api import paths
-from llmgwd.api.manager import About, Manager
+from llmgwd.api.about import About
+from llmgwd.api.manager import Manager
 from llmgwd.api.shard import ShardObject
 from llmgwd.bus.objects import Objects
 from llmgwd.model.errors import NotAllowed, Refusal
 from llmgwd.model.lifecycle import State
-from llmgwd.supervisor.node import Listener, Node
+from llmgwd.supervisor.listener import Listener
+from llmgwd.supervisor.node import Node
 from llmgwd.supervisor.shard import Shard
 
 ACCESS_DENIED = "org.freedesktop.DBus.Error.AccessDenied"
@@ -69,5 +71,3 @@ def error_of(error: BaseException) -> tuple[str, str] | None:
     if isinstance(error, Refusal):
         return paths.ERROR + error.name, str(error)
     return None
-
-

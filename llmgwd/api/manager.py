@@ -1,15 +1,14 @@
 """The node on the bus: org.llmgw.Node1.Manager."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from typing import ClassVar
 
 from llmgwd.api import actions, paths, wire
+from llmgwd.api.about import About
 from llmgwd.api.shard import ShardObject
 from llmgwd.bus.calls import Caller, Interface, exported
 from llmgwd.bus.library import Variant
-from llmgwd.host.accelerators import Gpu
 from llmgwd.host.cgroup import Cgroup
-from llmgwd.host.rdma import RdmaPort
 from llmgwd.model.lifecycle import TERMINAL
 from llmgwd.supervisor.node import Node
 
@@ -44,26 +43,11 @@ _RDMA = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class About:
-    """This node, as far as it does not change while the daemon runs."""
-
-    version: str
-    node_name: str
-    management_address: str
-    management_interface: str
-    nccl_ib_gid_index: int
-    rdma: tuple[RdmaPort, ...]
-    gpus: tuple[Gpu, ...]
-    engines: Callable[[], list[str]]
-    warnings: Callable[[], list[str]]
-
-
 class Manager(Interface):
     """Three lines a method: read the arguments, ask the node, write the answer."""
 
     name = "org.llmgw.Node1.Manager"
-    PROPERTIES = {
+    PROPERTIES: ClassVar = {
         "Version": "s const",
         "NodeName": "s",
         "ManagementAddress": "s",
@@ -76,7 +60,7 @@ class Manager(Interface):
         "Starts": "t",
         "Ends": "a{st}",
     }
-    SIGNALS = {"ShardStateChanged": "s id, s old, s new, s reason"}
+    SIGNALS: ClassVar = {"ShardStateChanged": "s id, s old, s new, s reason"}
 
     def __init__(
         self,

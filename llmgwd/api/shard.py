@@ -1,6 +1,7 @@
 """One shard on the bus: org.llmgw.Node1.Shard."""
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 from llmgwd.api import actions, wire
 from llmgwd.bus.calls import Caller, Interface, exported
@@ -14,7 +15,7 @@ class ShardObject(Interface):
     """Reads the shard, and asks the node to do what is to be done."""
 
     name = "org.llmgw.Node1.Shard"
-    PROPERTIES = {
+    PROPERTIES: ClassVar = {
         "Id": "s",
         "ReplicaId": "s",
         "Rank": "u",
@@ -38,7 +39,7 @@ class ShardObject(Interface):
         "Gpus": "as",
         "Spec": "a{sv}",
     }
-    SIGNALS = {"StateChanged": "s old, s new, s reason"}
+    SIGNALS: ClassVar = {"StateChanged": "s old, s new, s reason"}
 
     def __init__(self, node: Node, shard: Shard, management_address: str) -> None:
         self._node = node

@@ -36,7 +36,8 @@ def _load(name: str) -> types.ModuleType:
     if name == "dbus-next":
         # The package imports its GLib half where PyGObject is installed, which costs 25 ms and is never used.
         sys.modules.setdefault("dbus_next.glib", types.ModuleType("dbus_next.glib"))
-    library = importlib.import_module(_BY_NAME[name])
+    importlib.import_module(_BY_NAME[name] + ".aio")
+    library = sys.modules[_BY_NAME[name]]
     flags = getattr(library.constants, "MESSAGE_FLAG_MAP", None)
     if flags is not None:
         # dbus-fast 1.84 drops the connection at a message whose flags are not among these four

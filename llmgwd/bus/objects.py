@@ -114,7 +114,9 @@ class Objects:
             text = f"{method.member} takes '{method.signature}', not '{message.signature}'"
             raise Unserved(errors.INVALID_ARGS, text)
         if len(message.body) != len(method.takes):
-            raise Unserved(errors.LIMITS_EXCEEDED, f"a call of {method.member} takes at most {MAX_CALL} bytes")
+            raise Unserved(
+                errors.LIMITS_EXCEEDED, f"a call of {method.member} takes at most {MAX_CALL} bytes"
+            )
         if owner is None:
             reply.result(method, method.function(self, message.path, *message.body))
             return

@@ -91,7 +91,9 @@ def _stop_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _wait_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--for", required=True, type=_state, dest="state", metavar="STATE")
+    parser.add_argument(
+        "--for", required=True, type=_state, dest="state", metavar="STATE", help="ready, stopped, …"
+    )
     parser.add_argument("--timeout", type=_seconds, metavar="S", help="give up after so many seconds")
 
 

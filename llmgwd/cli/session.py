@@ -4,6 +4,7 @@ import asyncio
 import importlib
 import io
 import logging
+import os
 import sys
 from argparse import Namespace
 from collections.abc import Awaitable, Callable, Mapping
@@ -18,7 +19,7 @@ from llmgwd.model.errors import Refusal
 
 Action = Callable[[NodeClient, Namespace], Awaitable[int]]
 
-# Module and function that do it (a command loads no other's), and what follows "cannot" when it can't be done.
+# Module and function that do it (a command loads no other's), and what follows "cannot" when they can't.
 _ACTIONS: Final[Mapping[str, tuple[str, str, str]]] = {
     "start": ("shards", "start", "start {shard}"),
     "plan": ("plan", "plan", "plan {shard}"),
@@ -61,7 +62,7 @@ def run(arguments: Namespace) -> int:
 
 async def _carry_out(action: Action, arguments: Namespace) -> int:
     connection = Connection("session" if arguments.user else "system", send_buffer=False)
-    client = NodeClient(connection, interactive=sys.stdin.isatty())
+    client = NodeClient(connection, interactive=os.geteuid() != 0 and sys.stdin.isatty())
     await client.connect()
     try:
         return await action(client, arguments)

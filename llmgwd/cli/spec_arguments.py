@@ -14,6 +14,7 @@ class Given(NamedTuple):
 
 
 def add_spec_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = "After -- stand the engine's own arguments; for the engine `command`, what it runs."
     parser.add_argument("id", nargs="?", metavar="ID", help="the shard's name")
     parser.add_argument(
         "--file", metavar="SPEC.toml", help="the spec, which flags override; - is standard input"

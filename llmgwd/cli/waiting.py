@@ -100,7 +100,7 @@ class _Waiting:
         last_here_s = clock()
         while self.still:
             await self._progress.tick(self.still)
-            news = await watch.news(_TICK_S)
+            news = await watch.news(min(_TICK_S, patience_s))
             if isinstance(news, StateChanged | Changed) and news.id in self.still:
                 self.look(news.id, news.shard)
             elif isinstance(news, Removed) and news.id in self.still and news.id not in watch.shards:

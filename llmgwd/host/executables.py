@@ -1,4 +1,4 @@
-"""Can this user run that program, there? Asked before anything is started, so that the answer is a plain sentence."""
+"""Can this user run that program, there? Asked before anything starts, so that a no is a plain sentence."""
 
 import os
 import shutil
@@ -6,7 +6,7 @@ import stat
 import subprocess
 from pathlib import Path
 
-from llmgwd.host.gate import Identity
+from llmgwd.host.identity import Identity
 from llmgwd.model.errors import EngineUnavailable
 
 # Where a bare name is looked for, and what engines get as PATH.

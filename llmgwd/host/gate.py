@@ -1,82 +1,28 @@
-"""The gate: a tiny shell that holds a process back until its scope exists, and keeps its exit status.
+"""The gate: a tiny shell (gate.sh) that holds a process back until its scope exists, and keeps its status.
 
-The engine is the gate's child, so the status outlives the daemon on every kernel, as it does with conmon and
-containerd's shims. The script below is the whole program.
+The engine is the gate's child, so that the status outlives the daemon on every kernel, as it does with conmon
+and containerd's shims.
 """
 
-import grp
 import os
-import pwd
 import resource
 import shutil
-import signal
 import socket
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from llmgwd.host.identity import Identity
 from llmgwd.host.process import Held
 
-_SHELL = "/bin/sh"
-
-# `read` sees end of file when the daemon dies or shuts the gate: then the engine never runs. The status file was
-# made beforehand and is written in place (`1<>`), so that a full disk cannot lose it. A trap of `:` is reset in
-# the child, one of '' would be inherited (wanted for PIPE alone, as systemd does for services).
-_SCRIPT = """\
-status=$1; shift
-trap : TERM INT HUP QUIT
-trap '' PIPE
-read -r word && [ "$word" = go ] || { echo closed 1<>"$status"; exit 111; }
-(exec "$@" </dev/null 2>&1)
-code=$?
-echo "$code" 1<>"$status"
-exit "$code"
-"""
+_SHELL = ("/bin/sh", str(Path(__file__).with_name("gate.sh")))
 
 _BLANKS = " " * 15 + "\n"
 
-# What a loader or a shell acts upon: it is set after privileges are dropped, never for the gate, which is root's.
+# What a loader or a shell acts upon: set after privileges are dropped, never for the gate, which is root's.
 _LOADER_PREFIXES = ("LD_", "BASH_", "GLIBC_", "MALLOC_")
 _LOADER_NAMES = frozenset({"GCONV_PATH", "LOCPATH", "NLSPATH", "ENV", "SHELLOPTS", "PS4"})
-
-# Who may use the accelerators' device nodes, where the distribution has such groups.
-_DEVICE_GROUPS = ("video", "render")
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """Whom an engine runs as. `None` in its place: as whoever the daemon is."""
-
-    user: str
-    uid: int
-    gid: int
-    groups: tuple[int, ...]
-    home: str
-    shell: str
-
-    @classmethod
-    def of(cls, user: str, group: str) -> "Identity":
-        """`group` empty: the user's own. Raises KeyError with the name that this host does not know."""
-        try:
-            entry = pwd.getpwnam(user)
-        except KeyError:
-            raise KeyError(f"user {user}") from None
-        try:
-            gid = grp.getgrnam(group).gr_gid if group else entry.pw_gid
-        except KeyError:
-            raise KeyError(f"group {group}") from None
-        groups = set(os.getgrouplist(user, gid)) | {
-            known.gr_gid for known in grp.getgrall() if known.gr_name in _DEVICE_GROUPS
-        }
-        return cls(
-            user=user,
-            uid=entry.pw_uid,
-            gid=gid,
-            groups=tuple(sorted(groups)),
-            home=entry.pw_dir,
-            shell=entry.pw_shell,
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +57,7 @@ class Gate:
         """Reaps the gate where it has ended; an open gate lives on without us."""
         self.shut()
         self._child.poll()
-        # A Popen that is dropped while its child lives warns about it, and would reap it later: this is not a leak.
+        # A Popen that is dropped while its child lives takes that for a leak, and warns.
         if self._child.returncode is None:
             self._child.returncode = 0
         self.process.release()
@@ -158,7 +104,7 @@ def spawn(program: Program, *, output: socket.socket, status: Path) -> Gate:
     make_status(status)
     inherited, late = _split(program.environment)
     child = subprocess.Popen(
-        [_SHELL, "-c", _SCRIPT, "llmgw-gate", str(status), *_drop(program.identity), *late, *program.argv],
+        [*_SHELL, str(status), *_drop(program.identity), *late, *program.argv],
         stdin=subprocess.PIPE,
         stdout=output.fileno(),
         stderr=subprocess.DEVNULL,
@@ -227,11 +173,3 @@ def _tool(name: str) -> str:
     if found is None:
         raise FileNotFoundError(f"{name} (util-linux) is missing")
     return found
-
-
-def signal_name(code: int) -> str:
-    """`SIGSEGV` for 139, as a shell reports a death by signal; empty for a plain exit."""
-    try:
-        return signal.Signals(code - 128).name if code > 128 else ""
-    except ValueError:
-        return ""

@@ -1,4 +1,4 @@
-"""From a planned process to its gate: program, user, environment, output and limits as this node gives them."""
+"""From a planned process to its gate: program, user, environment, output and limits on this node."""
 
 import os
 import resource
@@ -9,7 +9,8 @@ from pathlib import Path
 from llmgwd.config import AgentConfig
 from llmgwd.engines.plan import Plan, Process
 from llmgwd.host import executables, gate
-from llmgwd.host.gate import Gate, Identity, Program
+from llmgwd.host.gate import Gate, Program
+from llmgwd.host.identity import Identity
 from llmgwd.host.journal import JournalUnavailable, open_stream
 from llmgwd.host.records import RecordStore
 from llmgwd.model.errors import EngineUnavailable
@@ -37,7 +38,7 @@ class Launcher:
             raise EngineUnavailable(f"{error.args[0]} does not exist on this node") from None
 
     def resolve(self, spec: ShardSpec, plan: Plan) -> Plan:
-        """The plan with absolute executables, all of it checked against this node. May ask the kernel: in a thread.
+        """The plan with absolute executables, checked against this node. Blocks: belongs in a thread.
 
         Raises EngineUnavailable, naming the path that is missing or cannot be used.
         """

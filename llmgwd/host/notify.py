@@ -35,7 +35,7 @@ class Notifier:
 
 
 def watchdog_interval_s() -> float:
-    """Seconds within which the manager wants to hear of us; 0 where it does not care (sd_watchdog_enabled(3))."""
+    """Seconds within which the manager wants to hear of us; 0 for never (sd_watchdog_enabled(3))."""
     usec, pid = os.environ.get("WATCHDOG_USEC", ""), os.environ.get("WATCHDOG_PID", "")
     if not usec.isdigit() or (pid and pid != str(os.getpid())):
         return 0.0

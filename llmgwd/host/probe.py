@@ -39,8 +39,9 @@ class Probes:
             return body if status == 0 else f"answers {status}{_message(body)}"
         if verify_listener and (stranger := await asyncio.to_thread(_stranger, http, control_group)):
             return stranger
-        if not http.served_model:
-            return ""
+        return await self._ask_models(http) if http.served_model else ""
+
+    async def _ask_models(self, http: Http) -> str:
         status, body = await self._get(http.base_url + "/v1/models")
         if status in {401, 403}:
             return f"needs an API key ({status})"

@@ -8,6 +8,11 @@ from pathlib import Path
 PROC = Path("/proc")
 
 
+def boot_id() -> str:
+    """Of this boot of the machine; see random(4)."""
+    return (PROC / "sys/kernel/random/boot_id").read_text().strip()
+
+
 class NoSuchProcess(Exception):  # noqa: N818
     """The process has gone, or is another one than was meant."""
 

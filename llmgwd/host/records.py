@@ -1,4 +1,4 @@
-"""The records of shards on disk: one JSON file a shard, written whole or not at all, and the exit files beside it."""
+"""The records of shards on disk: one JSON file each, written whole or not at all, and the exit files."""
 
 import contextlib
 import fcntl

@@ -169,7 +169,7 @@ class Systemd:
 
     async def is_shutting_down(self) -> bool:
         try:
-            return await self._get_from(_PATH, _MANAGER, "SystemState") == "stopping"
+            return bool(await self._get_from(_PATH, _MANAGER, "SystemState") == "stopping")
         except (BusLost, CallTimedOut, CallFailed):
             return False
 

@@ -23,7 +23,7 @@ TERMINAL = frozenset({State.STOPPED, State.FAILED})
 
 
 class Phase(StrEnum):
-    """Where a shard is, as its keeper needs to tell it. `DRAINED_*` is the same place with no way to `ready`."""
+    """Where a shard is, as its keeper tells it. `DRAINED_*` is the same place with no way to `ready`."""
 
     PENDING = "pending"
     GATED = "gated"

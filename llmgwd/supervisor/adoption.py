@@ -1,4 +1,4 @@
-"""After a restart of the daemon: what became of each recorded shard, told from what is there, never from hope."""
+"""After a restart of the daemon: what became of each recorded shard, told from what is there."""
 
 import time
 from collections.abc import Mapping

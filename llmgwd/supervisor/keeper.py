@@ -46,7 +46,7 @@ _AGAIN_S = 1.0
 
 
 class Keeper:
-    """`changed(shard, before)` is called after each change; `before` is the public state when that changed, too."""
+    """`changed(shard, before)` is called after each change; `before`: the state that was left, if one was."""
 
     def __init__(self, shard: Shard, changed: Callable[[Shard, State | None], None]) -> None:
         self.shard = shard

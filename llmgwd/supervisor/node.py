@@ -9,7 +9,6 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
 
 from llmgwd.engines.plan import Plan
-from llmgwd.host.cgroup import Cgroup
 from llmgwd.host.gate import read_status
 from llmgwd.host.systemd import Scope, scope_name
 from llmgwd.model.errors import (
@@ -29,6 +28,8 @@ from llmgwd.model.spec import ShardSpec
 from llmgwd.supervisor import ending, reporting
 from llmgwd.supervisor.adoption import examine
 from llmgwd.supervisor.keeper import Keeper
+from llmgwd.supervisor.listener import Listener
+from llmgwd.supervisor.orphans import Orphan, find_orphans
 from llmgwd.supervisor.planning import Planner, check_claims, check_same
 from llmgwd.supervisor.ports import World
 from llmgwd.supervisor.record import NotARecord, Record, from_json, to_json
@@ -39,22 +40,6 @@ log = logging.getLogger(__name__)
 _TERMINAL_KEPT = 1000
 _LONGEST_TAIL = 20
 _SETTLE_S = 2.0
-
-
-class Listener:
-    """Who wants to know; the D-Bus face replaces these."""
-
-    def added(self, shard: Shard) -> None:
-        """A shard was accepted."""
-
-    def removed(self, shard: Shard) -> None:
-        """A shard was forgotten or replaced."""
-
-    def changed(self, shard: Shard, before: State | None) -> None:
-        """Something about it is different; `before` is the state that it left, if it did."""
-
-    def ended(self, shard: Shard) -> None:
-        """It has become terminal and is counted."""
 
 
 class Node:
@@ -162,35 +147,23 @@ class Node:
             await self._forget(keeper)
         self._locks.pop(id, None)
 
-    async def orphans(self) -> tuple[Scope, ...]:
-        """Scopes of ours that no readable record describes."""
-        known = {
-            (keeper.record.unit, keeper.record.invocation_id)
-            for keeper in self._keepers.values()
-            if keeper.record.state not in TERMINAL
-        }
-        starting = {unit for unit, invocation in known if not invocation}
-        found = await self._world.scopes.scopes()
-        orphans = tuple(
-            scope
-            for scope in found
-            if (scope.unit, scope.invocation_id) not in known
-            and scope.unit not in starting
-            and Cgroup(scope.control_group).is_populated()
-        )
-        self._orphans = {scope.unit for scope in orphans}
-        return orphans
-
     async def kill_orphan(self, unit: str) -> None:
         """Returns when the stop has been ordered. Raises NoSuchOrphan."""
         if unit not in {scope.unit for scope in await self.orphans()}:
             raise NoSuchOrphan(f"{unit} is no orphan of this node")
         await self._world.scopes.stop(unit)
 
+    async def orphans(self) -> tuple[Orphan, ...]:
+        """Populated scopes of ours that no readable record describes."""
+        live = [keeper.record for keeper in self._keepers.values() if keeper.record.state not in TERMINAL]
+        found = find_orphans(await self._world.scopes.scopes(), live)
+        self._orphans = {orphan.unit for orphan in found}
+        return found
+
     # The daemon's life
 
     async def adopt(self, contents: Mapping[str, object], set_aside: Callable[[str], object]) -> None:
-        """Takes over what the records of before describe; returns when every one of them is in its true state."""
+        """Takes over what the records of before describe; returns when each of them is in its true state."""
         scopes = {scope.unit: scope for scope in await self._world.scopes.scopes()}
         for name, content in contents.items():
             try:
@@ -277,7 +250,8 @@ class Node:
         spec = keeper.record.spec
         if limit_s is not None and limit_s > spec.stop_timeout_s:
             raise InvalidSpec(
-                f"timeout_seconds: got {limit_s:g}, takes 0 to {spec.stop_timeout_s:g} (the spec's stop_timeout_s)"
+                f"timeout_seconds: got {limit_s:g}, "
+                f"takes 0 to {spec.stop_timeout_s:g} (the spec's stop_timeout_s)"
             )
         await keeper.stop(
             spec.stop_timeout_s if limit_s is None else limit_s,

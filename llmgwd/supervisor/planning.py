@@ -1,4 +1,4 @@
-"""From a caller's values to a spec and its plan, by the configuration and the facts of this node; nothing is started."""
+"""From a caller's values to a spec and its plan, by the configuration and the facts of this node."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields

@@ -8,7 +8,8 @@ from typing import Protocol
 
 from llmgwd.bus.library import Variant
 from llmgwd.engines.plan import Http, Plan, Process
-from llmgwd.host.gate import Gate, Identity
+from llmgwd.host.gate import Gate
+from llmgwd.host.identity import Identity
 from llmgwd.host.journal_reader import Selection
 from llmgwd.host.journal_text import Line
 from llmgwd.host.systemd import Scope

@@ -15,7 +15,7 @@ _EXEC_S = 2.0
 
 
 class Running:
-    """The gate and what is behind it. An adopted gate is open, or it has ended: the daemon's death shut it."""
+    """The gate and what is behind it. An adopted gate is open, or has ended: the daemon's death shut it."""
 
     def __init__(
         self, name: str, status: Path, *, gate: Gate | None = None, held: Held | None = None
@@ -29,7 +29,7 @@ class Running:
 
     @classmethod
     def adopt(cls, name: str, status: Path, pid: Pid, control_group: str) -> "Running":
-        """The gate of before, if it still lives: same number, same start, same cgroup; else one that has ended."""
+        """The gate of before, if it lives: same number, same start, same cgroup; else one that has ended."""
         try:
             held = Held.open(pid.pid, started=pid.start_time)
         except NoSuchProcess:
@@ -41,9 +41,9 @@ class Running:
         return cls(name, status)
 
     @property
-    def identity(self) -> Pid:
-        assert self._held is not None
-        return Pid(self._held.pid, self._held.start_time)
+    def identity(self) -> Pid | None:
+        """`None` for one that had ended before we came."""
+        return Pid(self._held.pid, self._held.start_time) if self._held is not None else None
 
     @property
     def is_alive(self) -> bool:
@@ -54,9 +54,9 @@ class Running:
         return read_status(self._status)
 
     def open(self) -> None:
-        assert self._gate is not None
-        self.opened = True
-        self._gate.open()
+        if self._gate is not None:
+            self.opened = True
+            self._gate.open()
 
     def shut(self) -> None:
         if self._gate is not None and not self.opened:

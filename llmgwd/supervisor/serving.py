@@ -37,7 +37,7 @@ async def await_engine(shard: Shard) -> None:
 
 
 async def watch_health(shard: Shard) -> None:
-    """Says whether an engine that was ready still answers. A hung one and a dead end look alike: it only reports."""
+    """Says whether an engine that was ready still answers; it only reports."""
     engine = shard.engine
     if engine is not None:
         shard.note_pid(await engine.program_pid())

@@ -1,7 +1,7 @@
 """From a plan to a running engine: gates, then their scope, then the gates are opened in order.
 
-Each activity can be begun again at any point (the bus was lost, the daemon was replaced): it goes on from what
-it finds.
+Each activity can be begun again at any point (the bus was lost, the daemon was replaced): it goes on from
+what it finds.
 """
 
 import asyncio
@@ -86,7 +86,7 @@ def scope_properties(record: Record, slice: str) -> dict[str, Variant]:
 
 async def _enter(shard: Shard) -> None:
     record, scopes = shard.record, shard.world.scopes
-    pids = {name: running.identity for name, running in shard.running.items()}
+    pids = {name: pid for name, running in shard.running.items() if (pid := running.identity)}
     numbers = tuple(pid.pid for pid in pids.values())
     try:
         await scopes.start(

@@ -56,7 +56,7 @@ async def _ask_engine_first(shard: Shard) -> None:
 
 
 async def _or_limit(shard: Shard, wanted: Awaitable[None], share: float = 1.0) -> None:
-    """Waits for `wanted`, at most until this share of the stop's limit is over. The limit may become shorter."""
+    """Waits for `wanted`, at most until this share of the stop's limit is over; the limit may shrink."""
     future = asyncio.ensure_future(wanted)
     while not future.done():
         shard.limit_changed.clear()
@@ -94,7 +94,7 @@ async def _is_ours(shard: Shard) -> bool:
         return False
     if record.invocation_id:
         return scope.invocation_id == record.invocation_id
-    ours = {running.identity.pid for running in shard.running.values()}
+    ours = {pid.pid for running in shard.running.values() if (pid := running.identity)}
     return bool(ours) and set(Cgroup(scope.control_group).pids()) <= ours
 
 

@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,7 +30,7 @@ def private_bus(directory: Path) -> Iterator[str]:
     socket = directory / "bus"
     (directory / "bus.conf").write_text(CONFIGURATION.format(socket=socket))
     command = ["dbus-daemon", f"--config-file={directory}/bus.conf", "--nofork", "--print-address=1"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as bus:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as bus:
         assert bus.stdout is not None
         try:
             assert bus.stdout.readline().startswith("unix:path=")
@@ -73,7 +73,9 @@ class FakeNode:
 
     def do(self, what: str, **more: object) -> Any:
         process = self._process
-        assert process is not None and process.stdin is not None and process.stdout is not None
+        assert process is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
         process.stdin.write(json.dumps({"do": what, **more}) + "\n")
         process.stdin.flush()
         answer = process.stdout.readline()
@@ -88,7 +90,11 @@ class FakeNode:
 
     def after(self, member: str, *changes: tuple[str, dict[str, Any]]) -> None:
         """When this member has been answered next, these shards change like this, one after the other."""
-        self.do("after", member=member, orders=[{"do": "change", "id": id, "values": to} for id, to in changes])
+        self.do(
+            "after",
+            member=member,
+            orders=[{"do": "change", "id": shard_id, "values": to} for shard_id, to in changes],
+        )
 
     def fail(self, member: str, error: str, text: str) -> None:
         self.do("fail", member=member, error=error, text=text)
@@ -101,19 +107,13 @@ class FakeNode:
 
     def wait_until_dead(self) -> None:
         assert self._process is not None
-        self._process.wait()
-        self._close()
+        self._process.communicate()
+        self._process = None
 
     def kill(self) -> None:
         if self._process is not None:
             self._process.kill()
             self.wait_until_dead()
-
-    def _close(self) -> None:
-        assert self._process is not None and self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.close()
-        self._process.stdout.close()
-        self._process = None
 
     def popen(self, *words: str, **options: Any) -> subprocess.Popen[str]:
         """The command line as a process."""
@@ -127,7 +127,11 @@ class FakeNode:
             "stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options
         }  # fmt: skip
         return subprocess.Popen(
-            [sys.executable, "-m", "llmgwd.cli.main", *words], env=environment, cwd=PROJECT, text=True, **pipes
+            [sys.executable, "-m", "llmgwd.cli.main", *words],
+            env=environment,
+            cwd=PROJECT,
+            text=True,
+            **pipes,
         )
 
     def run(self, *words: str, **options: Any) -> Outcome:
@@ -143,7 +147,3 @@ def finish(process: subprocess.Popen[str], timeout_s: float = 30) -> Outcome:
             process.kill()
             raise
     return Outcome(process.returncode, out, err)
-
-
-def words(text: str) -> Sequence[str]:
-    return text.split()
