@@ -1,8 +1,10 @@
 """All shards of the node as they change: a stream of news that has no gap when the daemon is restarted."""
 
 import asyncio
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from llmgwd.bus.connection import Signal
@@ -56,109 +58,105 @@ News = StateChanged | Changed | Removed | DaemonLeft | DaemonCame
 
 
 class Watch:
-    """What `news` tells and `shards` holds; subscribed for as long as the client is connected."""
+    """What `news` tells, and `shards` as it has told them; subscribed as long as the client is connected."""
 
     def __init__(self, client: NodeClient) -> None:
         self.shards: dict[str, dict[str, object]] = {}
         self._client = client
-        self._queue: asyncio.Queue[News] = asyncio.Queue()
-        self._told: dict[str, str] = {}  # the state of each shard by the news so far
+        self._arrived: asyncio.Queue[Callable[[], None] | DaemonLeft | DaemonCame] = asyncio.Queue()
+        self._maybe_older = 0  # how many of what arrived may have been sent before the list was
+        self._told: deque[News] = deque()
         self._here = True
 
     async def begin(self) -> None:
         """Fill `shards`; what changes from here on is news. Raises Unreachable, or a Refusal to list them."""
         await self._client.presence.follow()
-        try:
-            await self._subscribe()
-        except (BusLost, CallTimedOut) as error:
-            raise Unanswered("the bus went away") from error
-        self._merge(await self._client.list_shards())
-        # Every signal so far is in `shards`, which is therefore as new as the newest of them.
-        self._told = {shard_id: str(shard["State"]) for shard_id, shard in self.shards.items()}
-        self._queue = asyncio.Queue()
-        self._client.presence.on_change.append(self._presence_changed)
-
-    async def news(self, timeout_s: float | None = None) -> News | None:
-        """Wait for the next; None when there is none in that time."""
-        try:
-            async with asyncio.timeout(timeout_s):
-                news = await self._queue.get()
-        except TimeoutError:
-            return None
-        if isinstance(news, DaemonCame):
-            await self._catch_up()
-        return news
-
-    async def _subscribe(self) -> None:
         for handler, interface, member, path, arg0 in (
             (self._state_changed, MANAGER, "ShardStateChanged", ROOT, None),
             (self._properties_changed, PROPERTIES, "PropertiesChanged", None, SHARD),
             (self._interfaces_added, _OBJECT_MANAGER, "InterfacesAdded", ROOT, None),
             (self._interfaces_removed, _OBJECT_MANAGER, "InterfacesRemoved", ROOT, None),
         ):
-            await self._client.connection.subscribe(
-                handler, sender=NAME, interface=interface, member=member, path=path, arg0=arg0
-            )
+            try:
+                await self._client.connection.subscribe(
+                    partial(self._put, handler),
+                    sender=NAME, interface=interface, member=member, path=path, arg0=arg0,
+                )  # fmt: skip
+            except (BusLost, CallTimedOut) as error:
+                raise Unanswered("the bus went away") from error
+        self.shards = await self._list()
+        self._client.presence.on_change.append(self._presence_changed)
+
+    async def news(self, timeout_s: float | None = None) -> News | None:
+        """Wait for the next; None when there is none in that time."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                while not self._told:
+                    arrived = await self._arrived.get()
+                    if isinstance(arrived, DaemonLeft | DaemonCame):
+                        self._told.append(arrived)
+                    else:
+                        arrived()
+                    self._maybe_older = max(self._maybe_older - 1, 0)
+        except TimeoutError:
+            return None
+        news = self._told.popleft()
+        if isinstance(news, DaemonCame):
+            await self._catch_up()
+        return news
 
     async def _catch_up(self) -> None:
-        """Queue what would have been told if the daemon, or the bus, had been there all the time."""
+        """Tell what would have been told if the daemon, or the bus, had been there all the time."""
         try:
-            listed = await self._client.list_shards()
+            listed = await self._list()
         except Unreachable:
-            return  # it has left again: that is the next news, and this comes once more after it
-        self._merge(listed)
-        for shard_id, shard in self.shards.items():
-            old, new = self._told.get(shard_id, ""), str(shard["State"])
+            return  # it has left again: that is the next news, and after it this comes once more
+        before, self.shards = self.shards, listed
+        for shard_id in before.keys() - listed.keys():
+            self._told.append(Removed(shard_id))
+        for shard_id, shard in listed.items():
+            old, new = str(before.get(shard_id, {}).get("State", "")), str(shard["State"])
             if old != new:
-                self._tell(StateChanged(shard_id, old, new, str(shard["Reason"]), dict(shard)))
-        for shard_id in self._told.keys() - self.shards.keys():
-            self._tell(Removed(shard_id))
+                self._told.append(StateChanged(shard_id, old, new, str(shard["Reason"]), dict(shard)))
 
-    def _merge(self, listed: list[dict[str, object]]) -> None:
-        """What a signal has said since the daemon came is at least as new as the list."""
-        for shard in listed:
-            shard_id = str(shard["Id"])
-            self.shards[shard_id] = shard | self.shards.get(shard_id, {})
+    async def _list(self) -> dict[str, dict[str, object]]:
+        listed = await self._client.list_shards()
+        self._maybe_older = self._arrived.qsize()
+        return {str(shard["Id"]): shard for shard in listed}
 
-    def _tell(self, news: News) -> None:
-        if isinstance(news, StateChanged):
-            self._told[news.id] = news.new
-        elif isinstance(news, Removed):
-            self._told.pop(news.id, None)
-        self._queue.put_nowait(news)
+    def _put(self, handler: Callable[[Signal], None], signal: Signal) -> None:
+        self._arrived.put_nowait(partial(handler, signal))
 
     def _presence_changed(self, here: bool) -> None:
-        if here == self._here:
-            return
-        self._here = here
-        if here:
-            self.shards.clear()
-        self._tell(DaemonCame() if here else DaemonLeft())
+        if here != self._here:
+            self._here = here
+            self._arrived.put_nowait(DaemonCame() if here else DaemonLeft())
 
     def _state_changed(self, signal: Signal) -> None:
         shard_id, old, new, reason = signal.body
-        shard = self.shards.setdefault(shard_id, {"Id": shard_id})
+        shard = self.shards.setdefault(shard_id, {"Id": shard_id, "State": ""})
+        if self._maybe_older and shard["State"] != old:
+            return  # it is older: it does not start where the list has the shard
         shard |= {"State": new, "Reason": reason}
-        self._tell(StateChanged(shard_id, old, new, reason, dict(shard)))
+        self._told.append(StateChanged(shard_id, old, new, reason, dict(shard)))
 
     def _properties_changed(self, signal: Signal) -> None:
         shard_id = _id_of(signal.path)
-        shard = self.shards.setdefault(shard_id, {"Id": shard_id})
-        shard |= plain(signal.body[1])
-        if "State" in shard:  # of a shard that is not even listed yet there is nothing to tell
-            self._tell(Changed(shard_id, dict(shard)))
+        shard = self.shards.get(shard_id)
+        if shard is not None and shard["State"]:
+            # the state comes with where it comes from, in a signal of its own
+            shard |= plain(signal.body[1]) | {"State": shard["State"]}
+            self._told.append(Changed(shard_id, dict(shard)))
 
     def _interfaces_added(self, signal: Signal) -> None:
         path, interfaces = signal.body
         if SHARD in interfaces:
-            self.shards[_id_of(path)] = plain(interfaces[SHARD])
+            self.shards.setdefault(_id_of(path), {**plain(interfaces[SHARD]), "State": ""})
 
     def _interfaces_removed(self, signal: Signal) -> None:
         path, interfaces = signal.body
-        if SHARD in interfaces:
-            shard_id = _id_of(path)
-            self.shards.pop(shard_id, None)
-            self._tell(Removed(shard_id))
+        if SHARD in interfaces and self.shards.pop(_id_of(path), None) is not None:
+            self._told.append(Removed(_id_of(path)))
 
 
 def _id_of(path: str) -> str:

@@ -16,9 +16,7 @@ def addresses(bus: str) -> tuple[str, ...]:
         if not found and runtime:
             found = f"unix:path={runtime}/bus"
         if not found:
-            raise ConnectionError(
-                "cannot find the session bus: neither DBUS_SESSION_BUS_ADDRESS nor XDG_RUNTIME_DIR is set"
-            )
+            raise ConnectionError("neither DBUS_SESSION_BUS_ADDRESS nor XDG_RUNTIME_DIR tells where it is")
     else:
         found = bus
     return tuple(address for address in found.split(";") if address)

@@ -1,9 +1,12 @@
 """How ids and unit names are written in object paths and in unit names."""
 
+import re
 import string
 
 _ALNUM = frozenset((string.ascii_letters + string.digits).encode())
 _UNIT_CHARS = _ALNUM | frozenset(b":_.")
+_PATH_ESCAPE = re.compile(rb"_([0-9a-f]{2})")
+_UNIT_ESCAPE = re.compile(rb"\\x([0-9a-f]{2})")
 _UNITS = "/org/freedesktop/systemd1/unit/"
 
 
@@ -23,10 +26,8 @@ def path_label(text: str) -> str:
 
 def from_path_label(label: str) -> str:
     """The text that `path_label` wrote as `label`; raises ValueError where it never did."""
-    if label == "_":
-        return ""
-    text = _unescaped(label, "_", 2, {})
-    if not text or path_label(text) != label:
+    text = "" if label == "_" else _read(_PATH_ESCAPE, label)
+    if text is None or path_label(text) != label:
         raise ValueError(f"not a label of an object path: {label!r}")
     return text
 
@@ -52,21 +53,14 @@ def unit_escape(text: str) -> str:
 
 def unit_unescape(escaped: str) -> str:
     """The text that `unit_escape` wrote as `escaped`; raises ValueError where it never did."""
-    text = _unescaped(escaped, "\\x", 2, {"-": "/"})
-    if unit_escape(text) != escaped:
-        raise ValueError(f"not escaped as a unit's name: {escaped!r}")
+    text = _read(_UNIT_ESCAPE, escaped.replace("-", "/"))
+    if text is None or unit_escape(text) != escaped:
+        raise ValueError(f"not escaped as part of a unit's name: {escaped!r}")
     return text
 
 
-def _unescaped(text: str, mark: str, digits: int, single: dict[str, str]) -> str:
-    raw = bytearray()
-    at = 0
-    while at < len(text):
-        if text.startswith(mark, at):
-            at += len(mark)
-            raw.append(int(text[at : at + digits], 16))
-            at += digits
-        else:
-            raw += single.get(text[at], text[at]).encode()
-            at += 1
-    return raw.decode()
+def _read(escape: re.Pattern[bytes], text: str) -> str | None:
+    try:
+        return escape.sub(lambda found: bytes.fromhex(found[1].decode()), text.encode()).decode()
+    except UnicodeDecodeError:
+        return None

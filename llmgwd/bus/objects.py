@@ -16,7 +16,7 @@ from llmgwd.bus.reader import MAX_CALL
 from llmgwd.bus.standard import METHODS, OBJECT_MANAGER, PEER, standard_at
 from llmgwd.bus.values import body
 
-CALLS_PER_CALLER = 64
+CALLS_PER_CALLER = 128  # dbus-daemon lets nobody wait for more replies either
 
 Authorise = Callable[[Caller, str], Awaitable[None]]
 Errors = Callable[[Exception], tuple[str, str] | None]
@@ -97,7 +97,7 @@ class Objects:
         try:
             self._dispatch(message, reply)
         except Unserved as refusal:
-            reply.error(refusal.error, refusal.text)
+            reply.error(refusal.error, f"{_last(refusal.error)}: {refusal.text}")
         except Exception as error:  # noqa: BLE001 a bug in reading a property must not reach the library
             self._failed(error, reply)
 
@@ -169,9 +169,14 @@ class Objects:
         answer = self._errors(error)
         if answer is None:
             log.error("%s failed unexpectedly", reply.what, exc_info=error)
-            name = self._internal_error.rpartition(".")[2]
-            answer = self._internal_error, f"{name}: {reply.what} failed, see the journal"
+            text = f"{_last(self._internal_error)}: {reply.what} failed, see the journal"
+            answer = self._internal_error, text
         reply.error(*answer)
+
+
+def _last(error: str) -> str:
+    """The name with which a text begins, since busctl shows the text only."""
+    return error.rpartition(".")[2]
 
 
 class _Reply:

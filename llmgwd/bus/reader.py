@@ -85,6 +85,8 @@ class Reader:
     def _next_length(self) -> int:
         if len(self._unread) < _HEADER:
             return _HEADER
+        body: int
+        fields: int
         body, _, fields = struct.unpack_from(_order(self._unread) + "III", self._unread, 4)
         return _padded(_HEADER + fields) + body
 

@@ -103,7 +103,7 @@ class _Waiting:
             news = await watch.news(min(_TICK_S, patience_s))
             if isinstance(news, StateChanged | Changed) and news.id in self.still:
                 self.look(news.id, news.shard)
-            elif isinstance(news, Removed) and news.id in self.still and news.id not in watch.shards:
+            elif isinstance(news, Removed) and news.id in self.still:
                 self.look(news.id, None)
             if presence.here:
                 last_here_s = clock()

@@ -75,9 +75,9 @@ def _may_run(path: str, identity: Identity | None) -> bool:
         return False
     if identity is None or identity.uid == os.geteuid():
         return True
-    if _anybody_may(Path(path)):
+    if _modes_allow(Path(path), identity):
         return True
-    # Modes do not tell all (groups, access control lists): the kernel is asked, as that user.
+    # Modes do not tell all (access control lists): the kernel is asked, as that user.
     asked = subprocess.run(
         ["/usr/bin/test", "-x", path],
         user=identity.uid,
@@ -92,9 +92,17 @@ def _may_run(path: str, identity: Identity | None) -> bool:
     return asked.returncode == 0
 
 
-def _anybody_may(path: Path) -> bool:
+def _modes_allow(path: Path, identity: Identity) -> bool:
     real = path.resolve()
-    return all(step.stat().st_mode & 0o001 for step in (real, *real.parents))
+    return all(_mode_allows(step.stat(), identity) for step in (real, *real.parents))
+
+
+def _mode_allows(step: os.stat_result, identity: Identity) -> bool:
+    if step.st_uid == identity.uid:
+        return bool(step.st_mode & stat.S_IXUSR)
+    if step.st_gid in identity.groups:
+        return bool(step.st_mode & stat.S_IXGRP)
+    return bool(step.st_mode & stat.S_IXOTH)
 
 
 def _name(identity: Identity | None) -> str:

@@ -10,7 +10,7 @@ from llmgwd.config import AgentConfig
 from llmgwd.engines.plan import Plan, Process
 from llmgwd.host import executables, gate
 from llmgwd.host.gate import Gate, Program
-from llmgwd.host.identity import Identity
+from llmgwd.host.identity import Identity, Users
 from llmgwd.host.journal import JournalUnavailable, open_stream
 from llmgwd.host.records import RecordStore
 from llmgwd.model.errors import EngineUnavailable
@@ -23,6 +23,7 @@ class Launcher:
     def __init__(self, agent: AgentConfig, store: RecordStore) -> None:
         self.agent = agent
         self._store = store
+        self._users = Users()
         self._namespace = agent.journal_namespace
 
     def identity(self, spec: ShardSpec) -> Identity | None:
@@ -33,7 +34,7 @@ class Launcher:
         if not spec.user:
             return None
         try:
-            return Identity.of(spec.user, spec.group)
+            return self._users.find(spec.user, spec.group)
         except KeyError as error:
             raise EngineUnavailable(f"{error.args[0]} does not exist on this node") from None
 
