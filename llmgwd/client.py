@@ -87,7 +87,7 @@ class NodeClient:
 
     async def list_shards(self) -> list[dict[str, object]]:
         """Give the properties of every shard, as they were at one moment."""
-        shards: list[dict[str, object]] = await self._ask("ListShards")
+        shards: list[dict[str, object]] = plain(await self._insist("ListShards"))[0]
         return shards
 
     async def tail_shard(self, id: str, lines: int = 0) -> list[str]:
@@ -126,7 +126,7 @@ class NodeClient:
     async def _do(self, member: str, signature: str = "", *body: object) -> None:
         await self._call(ROOT, MANAGER, member, signature, *body)
 
-    async def _insist(self, member: str, signature: str, *body: object) -> list[Any]:
+    async def _insist(self, member: str, signature: str = "", *body: object) -> list[Any]:
         """Call a method that does nothing twice; asks again where the answer is lost."""
         deadline = time.monotonic() + PATIENCE_S
         pauses_s = iter(_PAUSES_S)

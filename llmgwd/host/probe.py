@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import os
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
@@ -78,9 +79,15 @@ class Probes:
         except TimeoutError:
             return 0, f"no answer from {where} in {_TIMEOUT_S:g} s"
         except aiohttp.ClientConnectorError as error:
-            return 0, f"{where}: {error.os_error.strerror or 'cannot connect'}".lower()
+            return 0, f"{where}: {_why(error.os_error)}"
         except (aiohttp.ClientError, OSError) as error:
             return 0, f"{where}: {type(error).__name__} instead of an answer"
+
+
+def _why(error: OSError) -> str:
+    # asyncio puts words and the address into `strerror`; numbers of the resolver's own are negative
+    number = error.errno or 0
+    return (os.strerror(number) if number > 0 else error.strerror or "cannot connect").lower()
 
 
 def _port(http: Http) -> int:

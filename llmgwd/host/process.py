@@ -59,12 +59,12 @@ def first_child(pid: int) -> int:
     return int(children[0]) if children else 0
 
 
-def executable(pid: int) -> str:
-    """The program that `pid` runs; empty where that cannot be read (gone, or not ours to see)."""
+def leads_session(pid: int) -> bool:
+    """Whether `pid` has made a session of its own (setsid(2)): field 6 of proc_pid_stat(5)."""
     try:
-        return os.readlink(PROC / str(pid) / "exe")
-    except OSError:
-        return ""
+        return int(_stat(pid)[3]) == pid
+    except NoSuchProcess:
+        return False
 
 
 def _stat(pid: int) -> list[str]:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import os
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Coroutine, Mapping
@@ -220,7 +221,7 @@ class Node:
             plan=plan,
             unit=scope_name(id),
             boot_id=self._world.boot_id,
-            uid=identity.uid if identity else 0,
+            uid=identity.uid if identity else os.geteuid(),
             accepted_us=time.time_ns() // 1000,
             reason="accepted",
             starts=there.record.starts + 1 if there else 1,

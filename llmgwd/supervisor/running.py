@@ -72,15 +72,15 @@ class Running:
     async def program_pid(self) -> int:
         """The pid behind the open gate once it is the program's own; 0 where it has ended already.
 
-        Before that moment a SIGTERM would be swallowed by the shell that is about to become the program.
+        Before that a SIGTERM would be swallowed by the shell that is about to become the program. The first
+        thing that is executed in its place is setsid(1), which shows.
         """
         if self._held is None:
             return 0
-        shell = process.executable(self._held.pid)
         deadline = asyncio.get_running_loop().time() + _EXEC_S
         while self.is_alive and self.opened:
             child = process.first_child(self._held.pid)
-            if child and process.executable(child) not in {"", shell}:
+            if child and process.leads_session(child):
                 return child
             if asyncio.get_running_loop().time() > deadline:
                 return child
