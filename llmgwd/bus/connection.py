@@ -41,7 +41,7 @@ class Connection:
         self._keeps_name = False
         self._large_buffer = send_buffer
         self._link = Link(self._received, self._lost)
-        self._former_name = ""
+        self._former_name = ("", "")
         self._up = asyncio.Event()
         self._gone = asyncio.Event()
         self._closed = False
@@ -81,7 +81,7 @@ class Connection:
 
         Raises NameTaken, CallFailed (where the bus's policy forbids it), CallTimedOut and BusLost.
         """
-        await ownership.take(self._ask, self._name, self._former_name)
+        await self._take_name()
         self._keeps_name = True
 
     async def call(
@@ -176,7 +176,7 @@ class Connection:
             return
         if self._up.is_set():
             log.warning("lost %s: %s", self._bus(), reason)
-        self._former_name = link.unique_name
+        self._former_name = link.full_name
         self._up.clear()
         self._gone.set()
 
@@ -216,7 +216,7 @@ class Connection:
         if not self._keeps_name:
             return
         try:
-            await ownership.take(self._ask, self._name, self._former_name)
+            await self._take_name()
         except NameTaken as taken:
             log.error("%s", taken)
             self._keeps_name = False
@@ -229,6 +229,11 @@ class Connection:
                 await resume()
             except Exception:
                 log.exception("cannot resume with %s", self._bus())
+
+    async def _take_name(self) -> None:
+        bus_id, former_name = self._former_name
+        ghost = former_name if bus_id == self._link.full_name[0] else ""
+        await ownership.take(self._ask, self._name, ghost)
 
     async def _ask(self, member: str, signature: str, *body: Any) -> list[Any]:
         """Calls the bus itself, also while it is only coming back."""

@@ -80,6 +80,8 @@ class MessageBus(_MessageBus):  # type: ignore[misc]
 
     def __init__(self, address: str, on_lost: Callable[[Exception | None], None]) -> None:
         """Connects nothing yet; raises ValueError for an address that is not a UNIX socket's."""
+        self.bus_id = ""
+        """Which bus it is: another one after a restart of dbus-daemon, where unique names begin anew."""
         self._address = socket_address(address)
         self._on_lost: Callable[[Exception | None], None] | None = None
         self._reads: Reader | None = None
@@ -182,7 +184,10 @@ class MessageBus(_MessageBus):  # type: ignore[misc]
             line += data
             if len(line) > _MAX_AUTH_LINE:
                 raise ConnectionError("the bus sent an endless line during authentication")
-        return line[:-2].decode()
+        text = line[:-2].decode()
+        if text.startswith("OK "):
+            self.bus_id = text[3:]
+        return text
 
     def _message_reader(self) -> None:
         """What the loop calls when something arrives, with dbus-next only."""

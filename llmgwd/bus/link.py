@@ -35,6 +35,11 @@ class Link:
         """Our name on the bus, given by it."""
         return str(self._bus.unique_name) if self._bus is not None else ""
 
+    @property
+    def full_name(self) -> tuple[str, str]:
+        """Which bus it is, and our name on it: no other connection ever has the same."""
+        return (self._bus.bus_id, self.unique_name) if self._bus is not None else ("", "")
+
     async def open(self, where: str, *, large_buffer: bool) -> None:
         """Connects to the first address that answers; raises OSError with a sentence about the last one."""
         failure: OSError = FileNotFoundError("it has no address")
