@@ -84,7 +84,7 @@ class Daemon:
         await systemd.open()
         probes = Probes()
         stack.push_async_callback(probes.close)
-        self._launcher = Launcher(agent, store)
+        self._launcher = Launcher(self._config, store)
         self._world = World(
             scopes=systemd,
             launcher=self._launcher,
@@ -136,7 +136,7 @@ class Daemon:
         try:
             config = await asyncio.to_thread(self._places.read)
             self._config = self._planner.config = config
-            self._launcher.agent = config.agent
+            self._launcher.config = config
             self._world.timing = _timing(config)
             self._face.reloaded()
             log.info("configuration read again")

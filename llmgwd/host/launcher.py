@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from llmgwd.config import AgentConfig
+from llmgwd.config import AgentConfig, Config
 from llmgwd.engines.plan import Plan, Process
 from llmgwd.host import executables, gate
+from llmgwd.host.allowed import check_allowed
 from llmgwd.host.gate import Gate, Program
 from llmgwd.host.identity import Identity, Users
 from llmgwd.host.journal import JournalUnavailable, open_stream
@@ -18,13 +19,13 @@ from llmgwd.model.spec import ShardSpec
 
 
 class Launcher:
-    """`agent` is replaced when the configuration is read again: processes launched afterwards follow it."""
+    """`config` is replaced when it is read again: processes launched afterwards follow it."""
 
-    def __init__(self, agent: AgentConfig, store: RecordStore) -> None:
-        self.agent = agent
+    def __init__(self, config: Config, store: RecordStore) -> None:
+        self.config = config
         self._store = store
         self._users = Users()
-        self._namespace = agent.journal_namespace
+        self._namespace = config.agent.journal_namespace
 
     def identity(self, spec: ShardSpec) -> Identity | None:
         """Whom the shard's processes run as; `None` without a user: as the daemon itself.
@@ -41,12 +42,17 @@ class Launcher:
     def resolve(self, spec: ShardSpec, plan: Plan) -> Plan:
         """The plan with absolute executables, checked against this node. Blocks: belongs in a thread.
 
-        Raises EngineUnavailable, naming the path that is missing or cannot be used.
+        Raises EngineUnavailable, naming the path that is missing or cannot be used; InvalidSpec, naming the
+        key, for what the configuration does not allow.
         """
         identity = self.identity(spec)
+        processes = tuple(self._resolve(process, identity) for process in plan.processes)
+        resolved = replace(plan, processes=processes)
+        if identity is not None:
+            check_allowed(spec, resolved, self.config.agent, self.config.engine(spec.engine).user)
         for path in spec.environment_files:
             read_environment_file(path)
-        return replace(plan, processes=tuple(self._resolve(process, identity) for process in plan.processes))
+        return resolved
 
     def launch(self, name: str, unit: str, shard: str, spec: ShardSpec, process: Process) -> Gate:
         """The gate of one process, shut, its output going to the journal.
@@ -59,8 +65,8 @@ class Launcher:
             environment=self._environment(spec, process, identity),
             working_directory=process.working_directory,
             identity=identity,
-            nofile=self.agent.limit_nofile,
-            memlock=_memlock(self.agent),
+            nofile=self.config.agent.limit_nofile,
+            memlock=_memlock(self.config.agent),
         )
         try:
             output = open_stream(f"{shard}/{process.name}", unit, namespace=self._namespace)
@@ -79,7 +85,7 @@ class Launcher:
         """A clean start, then the plan, then files, then what the spec says."""
         environment: dict[str, str] = {"PATH": executables.PATH, "LANG": "C.UTF-8"} | _account(identity)
         environment |= {
-            name: os.environ[name] for name in self.agent.environment_passthrough if name in os.environ
+            name: os.environ[name] for name in self.config.agent.environment_passthrough if name in os.environ
         }
         environment |= dict(process.environment)
         for path in spec.environment_files:

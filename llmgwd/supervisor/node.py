@@ -76,7 +76,7 @@ class Node:
         warnings = list(plan.warnings)
         try:
             await asyncio.to_thread(self._world.launcher.resolve, spec, plan)
-        except EngineUnavailable as refusal:
+        except (EngineUnavailable, InvalidSpec) as refusal:
             warnings.append(str(refusal))
         try:
             check_claims(plan, spec, [one for one in self._live() if one.id != id])
