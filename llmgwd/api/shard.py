@@ -45,6 +45,7 @@ class ShardObject(Interface):
         self._node = node
         self._shard = shard
         self._management_address = management_address
+        self._spec = wire.spec_to_dbus(shard.record.spec)
         self._shown: Mapping[str, object] = {}
 
     def read(self) -> Mapping[str, object]:
@@ -72,7 +73,7 @@ class ShardObject(Interface):
             "ControlGroup": record.control_group,
             "Adopted": shard.adopted,
             "Gpus": list(spec.gpus or ()),
-            "Spec": wire.spec_to_dbus(spec),
+            "Spec": self._spec,
         }
 
     def show(self) -> None:

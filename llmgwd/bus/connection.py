@@ -169,7 +169,7 @@ class Connection:
         elif self._objects is not None:
             self._objects.received(message, link.send)
         elif not message.flags & MessageFlag.NO_REPLY_EXPECTED:
-            link.send(Message.new_error(message, UNKNOWN_OBJECT, "there are no objects here"))
+            link.send(Message.new_error(message, UNKNOWN_OBJECT, "UnknownObject: there are no objects here"))
 
     def _lost(self, link: Link, reason: str) -> None:
         if link is not self._link:

@@ -8,7 +8,7 @@ from typing import Final, cast
 
 from llmgwd.cli import exits, journal
 from llmgwd.cli.answer import print_json, print_json_line, print_lines
-from llmgwd.cli.complaint import problem
+from llmgwd.cli.complaint import Unusable, problem
 from llmgwd.cli.reader import while_somebody_reads
 from llmgwd.client import NodeClient
 
@@ -58,9 +58,12 @@ async def _running(
     command: list[str],
 ) -> AsyncIterator[tuple[asyncio.subprocess.Process, asyncio.StreamReader, asyncio.StreamReader]]:
     pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(
-        *command, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe, limit=_LONGEST_RECORD
-    )
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *command, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe, limit=_LONGEST_RECORD
+        )
+    except OSError as error:
+        raise Unusable(f"cannot run {command[0]}: {error.strerror}") from error
     try:
         yield process, cast(asyncio.StreamReader, process.stdout), cast(asyncio.StreamReader, process.stderr)
     finally:

@@ -19,10 +19,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return exits.INTERRUPTED
     except BrokenPipeError:
-        # Python flushes once more at its end, and would complain about the same pipe.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _write_no_more()
         return exits.NOBODY_READS
+    except OSError as error:
+        _write_no_more()
+        print(f"llmgwctl: cannot write: {error.strerror}", file=sys.stderr)
+        return exits.FAILED
     return status
+
+
+def _write_no_more() -> None:
+    """Python flushes once more at its end, and would complain about the same file."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:

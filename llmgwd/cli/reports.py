@@ -67,11 +67,16 @@ async def orphans(client: NodeClient, arguments: Namespace) -> int:
     return exits.DONE
 
 
+def _state(shard: Properties) -> str:
+    failing = shard["State"] == "ready" and shard["Health"] == "failing"
+    return "ready, failing" if failing else str(shard["State"])
+
+
 def _shard_table(shards: Sequence[Properties]) -> list[str]:
     rows = [
         (
             shard["Id"],
-            "failing" if shard["State"] == "ready" and shard["Health"] == "failing" else shard["State"],
+            _state(shard),
             shard["Engine"],
             shard["Model"],
             f"{shard['Rank']}/{shard['Nodes']}",

@@ -13,6 +13,7 @@ _COLOURS: Final = {
     "ready": "32",
     "draining": "33",
     "failed": "31",
+    "ready, failing": "31",
 }  # SGR: cyan, green, yellow, red
 
 

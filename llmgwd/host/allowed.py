@@ -25,7 +25,7 @@ def check_allowed(spec: ShardSpec, plan: Plan, agent: AgentConfig, configured_us
         real = Path(process.argv[0]).resolve()
         if real not in {Path(allowed).resolve() for allowed in agent.allowed_executables}:
             raise InvalidSpec(
-                f"executable: {real} of process {process.name} is not in the configuration's allowed_executables"
+                f"executable: {real} of process {process.name} is not one of allowed_executables"
             )
 
 

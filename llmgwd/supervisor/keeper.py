@@ -143,7 +143,12 @@ class Keeper:
         shard.record = record
         if shard.record == before and news.fact:
             return
-        if not await self._save() and moved in {Phase.WAITING, Phase.DRAINED_WAITING}:
+        # Until the scope is known a new daemon would begin again, whatever is written.
+        if moved in {Phase.GATED, Phase.DRAINED_GATED}:
+            saved = True
+        else:
+            saved = await self._save()
+        if not saved and moved in {Phase.WAITING, Phase.DRAINED_WAITING}:
             # Nothing may run that a restarted daemon would not find in the record.
             shard.record = before
             await self._take(News(Fact.START_REFUSED, "StateNotSaved: the record could not be written"))

@@ -5,8 +5,8 @@ import contextlib
 import logging
 import os
 import time
-from collections import Counter, defaultdict
-from collections.abc import Callable, Coroutine, Mapping
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from dataclasses import replace
 
 from llmgwd.engines.plan import Plan
@@ -51,7 +51,7 @@ class Node:
         self._planner = planner
         self._keepers: dict[str, Keeper] = {}
         self._accepting: dict[str, Record] = {}
-        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._held: dict[str, asyncio.Event] = {}
         self._orphans: set[str] = set()
         self._background: set[asyncio.Task[None]] = set()
         self.starts = 0
@@ -100,7 +100,7 @@ class Node:
         Raises InvalidSpec, EngineUnavailable, ResourceBusy, SpecConflict, Busy, LimitExceeded, StateNotSaved.
         """
         spec, plan = self._planner.plan(id, values)
-        async with self._locks[id]:
+        async with self._hold(id):
             there = self._keepers.get(id)
             if there is not None and there.record.state not in TERMINAL:
                 return _same(there, spec)
@@ -140,13 +140,12 @@ class Node:
 
     async def remove(self, id: str) -> None:
         """Raises NoSuchShard, WrongState, Unkillable."""
-        async with self._locks[id]:
+        async with self._hold(id):
             keeper = self._keeper(id)
             _check_killable(keeper)
             if keeper.record.state not in TERMINAL:
                 raise WrongState(f"shard {id} is {keeper.record.state}, only a terminal one can be removed")
             await self._forget(keeper)
-        self._locks.pop(id, None)
 
     async def kill_orphan(self, unit: str) -> None:
         """Returns when the stop has been ordered. Raises NoSuchOrphan."""
@@ -192,6 +191,18 @@ class Node:
         await asyncio.gather(*self._background, return_exceptions=True)
 
     # Inside
+
+    @contextlib.asynccontextmanager
+    async def _hold(self, id: str) -> AsyncIterator[None]:
+        """One start or removal of an id at a time."""
+        while id in self._held:
+            await self._held[id].wait()
+        free = self._held[id] = asyncio.Event()
+        try:
+            yield
+        finally:
+            del self._held[id]
+            free.set()
 
     def _keeper(self, id: str) -> Keeper:
         keeper = self._keepers.get(id)
@@ -301,11 +312,14 @@ class Node:
     def _prune(self) -> None:
         ended = [keeper for keeper in self._keepers.values() if keeper.record.state in TERMINAL]
         for keeper in ended[:-_TERMINAL_KEPT]:
-            self._later(self._forget(keeper))
+            self._later(self._forget_later(keeper))
+
+    async def _forget_later(self, keeper: Keeper) -> None:
+        async with self._hold(keeper.record.id):
+            if self._keepers.get(keeper.record.id) is keeper:
+                await self._forget(keeper)
 
     async def _forget(self, keeper: Keeper) -> None:
-        if self._keepers.get(keeper.record.id) is not keeper:
-            return
         del self._keepers[keeper.record.id]
         self.listener.removed(keeper.shard)
         await asyncio.to_thread(self._world.records.remove, keeper.shard.name)

@@ -18,6 +18,7 @@ from llmgwd.supervisor.record import Record
 from llmgwd.supervisor.shard import ENGINE, Shard
 
 _STEP_S = 0.01
+_LEFTOVER_S = 5.0
 _LEADER_STEP_S = 0.25
 _INFINITY = 2**64 - 1
 
@@ -85,23 +86,14 @@ def scope_properties(record: Record, slice: str) -> dict[str, Variant]:
 
 
 async def _enter(shard: Shard) -> None:
-    record, scopes = shard.record, shard.world.scopes
+    record = shard.record
     pids = {name: pid for name, running in shard.running.items() if (pid := running.identity)}
-    numbers = tuple(pid.pid for pid in pids.values())
+    await _make_scope(shard, tuple(pid.pid for pid in pids.values()))
     try:
-        await scopes.start(
-            record.unit,
-            numbers,
-            description=f"LLM shard {record.id!r}",
-            properties=scope_properties(record, shard.world.slice),
-        )
-    except ScopeExists:
-        await _make_way(shard, numbers)
-    try:
-        group = control_group(numbers[0])
+        group = control_group(pids[ENGINE].pid)
     except NoSuchProcess as error:
         raise ScopeRefused("its processes were killed before it was started") from error
-    invocation = await scopes.invocation_id(record.unit)
+    invocation = await shard.world.scopes.invocation_id(record.unit)
     if not group.endswith("/" + record.unit) or not invocation:
         raise ScopeRefused(f"{record.unit} was stopped while it was started")
     shard.tell(
@@ -113,43 +105,40 @@ async def _enter(shard: Shard) -> None:
     )
 
 
-async def _make_way(shard: Shard, ours: tuple[int, ...]) -> None:
-    """The name is taken: by this very start before a bus was lost, by an empty leftover, or by a stranger."""
+async def _make_scope(shard: Shard, ours: tuple[int, ...]) -> None:
+    """The name may be taken: by this very start before a bus was lost, by a leftover, or by a stranger."""
     record, scopes = shard.record, shard.world.scopes
-    scope = await scopes.find(record.unit)
-    inside = set(Cgroup(scope.control_group).pids()) if scope else set()
-    if scope and inside and inside <= set(ours):
-        return
-    if inside:
-        raise ScopeRefused(f"{record.unit} exists and holds other processes")
-    if scope:
-        await _remove_empty(shard)
-    try:
-        await scopes.start(
-            record.unit,
-            ours,
-            description=f"LLM shard {record.id!r}",
-            properties=scope_properties(record, shard.world.slice),
-        )
-    except ScopeExists as error:
-        raise ScopeRefused(f"{record.unit} cannot be removed") from error
+    until = time.monotonic() + _LEFTOVER_S
+    while True:
+        try:
+            await scopes.start(
+                record.unit,
+                ours,
+                description=f"LLM shard {record.id!r}",
+                properties=scope_properties(record, shard.world.slice),
+            )
+        except ScopeExists as error:
+            scope = await scopes.find(record.unit)
+            inside = set(Cgroup(scope.control_group).pids()) if scope else set()
+            if inside and inside <= set(ours):
+                return
+            if inside:
+                raise ScopeRefused(f"{record.unit} exists and holds other processes") from error
+            if time.monotonic() > until:
+                raise ScopeRefused(f"{record.unit} exists, is empty and does not go") from error
+            if scope:
+                await scopes.stop(record.unit)
+            await asyncio.sleep(_STEP_S)
+        else:
+            return
 
 
 async def _clear(shard: Shard) -> None:
     """What a half start of before left in the scope: nothing of it had run the engine."""
     scope = await shard.world.scopes.find(shard.record.unit)
-    if scope is None or shard.running:
-        return
-    await shard.world.scopes.stop(scope.unit)
-    await Cgroup(scope.control_group).wait_empty()
-    await _remove_empty(shard)
-
-
-async def _remove_empty(shard: Shard) -> None:
-    unit, scopes = shard.record.unit, shard.world.scopes
-    await scopes.stop(unit)
-    while await scopes.find(unit) is not None:  # noqa: ASYNC110  (UnitRemoved comes for much that is none)
-        await asyncio.sleep(_STEP_S)
+    if scope is not None and not shard.running:
+        await shard.world.scopes.stop(scope.unit)
+        await Cgroup(scope.control_group).wait_empty()
 
 
 async def _wait_for_leader(shard: Shard, name: str, target: str) -> bool:
