@@ -96,8 +96,12 @@ def readable(*, user: bool) -> bool:
 
     `user`: engines of `llmgwd --user`, whose lines are in the user's own file where journald keeps files.
     """
-    files = [path for pattern in _FILES for path in glob.glob(pattern)]
-    return any(os.access(path, os.R_OK) for path in files) or (user and os.path.isdir(_KEPT))
+    files = (path for pattern in _FILES for path in glob.glob(pattern))
+    return (
+        os.geteuid() == 0
+        or any(os.access(path, os.R_OK) for path in files)
+        or (user and os.path.isdir(_KEPT))
+    )
 
 
 def _uid_of(user: str) -> int | None:

@@ -23,7 +23,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return exits.NOBODY_READS
     except OSError as error:
         _write_no_more()
-        print(f"llmgwctl: cannot write: {error.strerror}", file=sys.stderr)
+        print(f"llmgwctl: cannot write: {error.strerror or error}", file=sys.stderr)
         return exits.FAILED
     return status
 

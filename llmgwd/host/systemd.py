@@ -65,12 +65,30 @@ class Scope:
     control_group: str
 
 
+class _EndedJobs:
+    """Results by job while a unit is started: the job's end may be told before its name is."""
+
+    def __init__(self) -> None:
+        self._results: dict[str, str] = {}
+        self._news = asyncio.Event()
+
+    def add(self, job: str, result: str) -> None:
+        self._results[job] = result
+        self._news.set()
+
+    async def wait(self, job: str) -> str:
+        while job not in self._results:
+            self._news.clear()
+            await self._news.wait()
+        return self._results[job]
+
+
 class Systemd:
     """One per daemon. `on_foreign_stop` hears of a unit of ours that somebody else is stopping."""
 
     def __init__(self, connection: Connection) -> None:
         self._bus = connection
-        self._jobs: dict[str, asyncio.Future[str]] = {}  # by unit; done with the job's result
+        self._starting: dict[str, _EndedJobs] = {}  # by unit
         self._ours: set[str] = set()  # units that we are stopping
         self._foreign: set[str] = set()  # units that somebody else is stopping
         self._looks: dict[str, asyncio.Task[None]] = {}  # by unit: what is this job that we did not queue?
@@ -98,18 +116,17 @@ class Systemd:
             "CollectMode": Variant("s", "inactive-or-failed"),
             **properties,
         }
-        job: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._jobs[unit] = job
+        ended = self._starting[unit] = _EndedJobs()
         self._ours.discard(unit)
         self._foreign.discard(unit)
         try:
-            await self._start_transient(unit, wanted)
+            job = await self._start_transient(unit, wanted)
             async with asyncio.timeout(_JOB_S):
-                result = await job
+                result = await ended.wait(job)
         except TimeoutError as error:
             raise CallTimedOut(f"the start job of {unit} did not end in {_JOB_S:g} s") from error
         finally:
-            self._jobs.pop(unit, None)
+            del self._starting[unit]
         if result != "done":
             raise ScopeRefused(f"the start job of {unit} ended with {result}")
 
@@ -176,23 +193,23 @@ class Systemd:
     async def wait_reachable(self) -> None:
         await self._bus.wait_connected()
 
-    async def _start_transient(self, unit: str, properties: dict[str, Variant]) -> None:
+    async def _start_transient(self, unit: str, properties: dict[str, Variant]) -> str:
         if self._oom_policy:
             properties = properties | {"OOMPolicy": Variant("s", "continue")}
         body = [[name, value] for name, value in properties.items()]
         try:
-            await self._manager("StartTransientUnit", "ssa(sv)a(sa(sv))", unit, "fail", body, [])
+            (job,) = await self._manager("StartTransientUnit", "ssa(sv)a(sa(sv))", unit, "fail", body, [])
         except CallFailed as error:
             name = error.error.rpartition(".")[2]
             if name == "PropertyReadOnly" and self._oom_policy and "OOMPolicy" in error.text:
                 log.info("this systemd has no OOMPolicy for scopes; it is left out")
                 self._oom_policy = False
                 properties.pop("OOMPolicy")
-                await self._start_transient(unit, properties)
-                return
+                return await self._start_transient(unit, properties)
             if name == "UnitExists":
                 raise ScopeExists(unit) from error
             raise ScopeRefused(f"cannot start scope {unit}: {error.text}") from error
+        return str(job)
 
     async def _subscribe(self) -> None:
         with contextlib.suppress(CallFailed):  # AlreadySubscribed
@@ -218,15 +235,14 @@ class Systemd:
         return plain(value)
 
     def _on_job_removed(self, signal: Signal) -> None:
-        _, _, unit, result = signal.body
-        job = self._jobs.get(str(unit))
-        if job is not None and not job.done():
-            job.set_result(str(result))
+        _, job, unit, result = signal.body
+        if (ended := self._starting.get(str(unit))) is not None:
+            ended.add(str(job), str(result))
 
     def _on_job_new(self, signal: Signal) -> None:
         _, _, unit = signal.body
         name = str(unit)
-        if not name.startswith(_PREFIX) or name in self._jobs or name in self._ours:
+        if not name.startswith(_PREFIX) or name in self._starting or name in self._ours:
             return
         if name not in self._looks:
             look = asyncio.get_running_loop().create_task(self._look(name))
