@@ -97,8 +97,8 @@ class Daemon:
             boot_id=process.boot_id(),
             synchronize=lambda: synchronize(agent.journal_namespace),
         )
-        about = await asyncio.to_thread(look_around, lambda: self._config)
-        self._planner = Planner(self._config, about.facts, self._places.user_mode)
+        about = await asyncio.to_thread(look_around, self._config)
+        self._planner = Planner(self._config, about.facts, about.gpus, self._places.user_mode)
         node = self._node = Node(self._world, self._planner)
         stack.push_async_callback(node.close)
         await node.adopt(await asyncio.to_thread(lambda: dict(store.read_all())), store.set_aside)
@@ -138,7 +138,9 @@ class Daemon:
             self._config = self._planner.config = config
             self._launcher.config = config
             self._world.timing = _timing(config)
-            self._face.reloaded()
+            about = await asyncio.to_thread(look_around, self._config)
+            self._planner.facts, self._planner.gpus = about.facts, about.gpus
+            self._face.looked_around(about)
             log.info("configuration read again")
         finally:
             self._notifier.ready(self._status())

@@ -1,7 +1,6 @@
-"""What there is to say of this node apart from its shards, looked up once."""
+"""What there is to say of this node apart from its shards."""
 
 import platform
-from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
 
@@ -24,8 +23,8 @@ class About:
     nccl_ib_gid_index: int
     rdma: tuple[RdmaPort, ...]
     gpus: tuple[Gpu, ...]
-    engines: Callable[[], list[str]]
-    warnings: Callable[[], list[str]]
+    engines: tuple[str, ...]
+    warnings: tuple[str, ...]
 
     @property
     def facts(self) -> NodeFacts:
@@ -38,9 +37,9 @@ class About:
         )
 
 
-def look_around(config: Callable[[], Config]) -> About:
-    """Asks the drivers' own tools: in a thread. `config` gives the configuration of the moment."""
-    agent = config().agent
+def look_around(config: Config) -> About:
+    """Asks the drivers' own tools, which may take seconds: belongs in a thread."""
+    agent = config.agent
     management = find_management(agent.management_address)
     ports = find_ports()
     return About(
@@ -51,6 +50,6 @@ def look_around(config: Callable[[], Config]) -> About:
         nccl_ib_gid_index=choose_gid_index(ports, agent.nccl_ib_gid_index),
         rdma=ports,
         gpus=find_gpus(),
-        engines=lambda: sorted(name for name in ENGINES if config().engine(name).enabled),
-        warnings=list,
+        engines=tuple(sorted(name for name in ENGINES if config.engine(name).enabled)),
+        warnings=(),
     )

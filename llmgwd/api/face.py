@@ -6,8 +6,10 @@ from llmgwd.api import paths
 from llmgwd.api.about import About
 from llmgwd.api.manager import Manager
 from llmgwd.api.shard import ShardObject
+from llmgwd.bus.connection import BusLost, CallTimedOut
 from llmgwd.bus.objects import Objects
-from llmgwd.model.errors import NotAllowed, Refusal
+from llmgwd.host.journal import JournalUnavailable
+from llmgwd.model.errors import Internal, NotAllowed, Refusal
 from llmgwd.model.lifecycle import State
 from llmgwd.supervisor.listener import Listener
 from llmgwd.supervisor.node import Node
@@ -57,8 +59,10 @@ class Face(Listener):
     def ended(self, shard: Shard) -> None:
         self._manager.changed("Ends", *self._claims(shard))
 
-    def reloaded(self) -> None:
-        self._manager.changed("Engines", "Warnings")
+    def looked_around(self, about: About) -> None:
+        """The node may look different after its configuration was read again."""
+        self._about = about
+        self._manager.show(about)
 
     def _claims(self, shard: Shard) -> tuple[str, ...]:
         return ("Gpus",) if shard.record.spec.gpus else ()
@@ -70,4 +74,6 @@ def error_of(error: BaseException) -> tuple[str, str] | None:
         return ACCESS_DENIED, str(error)
     if isinstance(error, Refusal):
         return paths.ERROR + error.name, str(error)
+    if isinstance(error, JournalUnavailable | BusLost | CallTimedOut):
+        return paths.ERROR + Internal.__name__, str(Internal(str(error)))
     return None

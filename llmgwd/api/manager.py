@@ -84,11 +84,17 @@ class Manager(Interface):
             "NcclIbGidIndex": about.nccl_ib_gid_index,
             "RdmaDevices": [wire.dictionary(_RDMA, _fields(port, _RDMA)) for port in about.rdma],
             "Gpus": self._gpus(),
-            "Engines": about.engines(),
-            "Warnings": about.warnings(),
+            "Engines": list(about.engines),
+            "Warnings": list(about.warnings),
             "Starts": self._node.starts,
             "Ends": dict(self._node.ends),
         }
+
+    def show(self, about: About) -> None:
+        """PropertiesChanged for what is different from what was said of the node before."""
+        before = self.read()
+        self._about = about
+        self.changed(*(name for name, value in self.read().items() if value != before[name]))
 
     @exported("StartShard", takes="s id, a{sv} spec", gives="o shard", action=actions.MANAGE)
     async def start_shard(self, _: Caller, id: str, spec: dict[str, Variant]) -> str:

@@ -1,11 +1,12 @@
 """The one place that imports a D-Bus library: dbus-fast where it is installed, else dbus-next.
 
-`MessageBus` is the library's, with what dbus-next 0.2.3 and dbus-fast 1.84 to 5.2 leave broken put right.
+`MessageBus` is the library's, with what dbus-next 0.2.3 and dbus-fast 2.20 to 5.2 leave broken put right.
 """
 
 import contextlib
 import importlib
 import os
+import re
 import socket
 import sys
 import types
@@ -29,20 +30,21 @@ __all__ = [
 
 _SO_SNDBUFFORCE = 32  # asm-generic/socket.h; the socket module has no name for it
 _MAX_AUTH_LINE = 16 * 1024
+_OLDEST_FAST = (2, 20)
+"""Before, it sends a wrong length with every text that is not ASCII, and the bus hangs up (1.84, 2.0)."""
 _BY_NAME = {"dbus-fast": "dbus_fast", "dbus-next": "dbus_next"}
 
 
 def _load(name: str) -> types.ModuleType:
-    if name == "dbus-next":
-        # The package imports its GLib half where PyGObject is installed, which costs 25 ms and is never used.
-        sys.modules.setdefault("dbus_next.glib", types.ModuleType("dbus_next.glib"))
-    importlib.import_module(_BY_NAME[name] + ".aio")
-    library = sys.modules[_BY_NAME[name]]
-    flags = getattr(library.constants, "MESSAGE_FLAG_MAP", None)
-    if flags is not None:
-        # dbus-fast 1.84 drops the connection at a message whose flags are not among these four
-        flags.update((value, library.MessageFlag(value)) for value in range(256))
-    return library
+    package = _BY_NAME[name]
+    # Both (dbus-fast before 5) import their GLib half where PyGObject is installed: 25 ms, and never used.
+    sys.modules.setdefault(f"{package}.glib", types.ModuleType(f"{package}.glib"))
+    importlib.import_module(f"{package}.aio")
+    if name == "dbus-fast":
+        version = importlib.import_module(f"{package}.__version__").__version__
+        if tuple(int(number) for number in re.findall(r"\d+", version)[:2]) < _OLDEST_FAST:
+            raise ImportError(f"dbus-fast {version} is too old, 2.20 is needed")
+    return sys.modules[package]
 
 
 def _choose() -> tuple[str, types.ModuleType]:
@@ -87,11 +89,15 @@ class MessageBus(_MessageBus):  # type: ignore[misc]
         self._reads: Reader | None = None
         self._writes: Writer | None = None
         self._library_connects = True
-        super().__init__(bus_address=address)
+        try:
+            super().__init__(bus_address=address)
+        except OSError:
+            self._close_socket()  # dbus-fast before 5 connects in the constructor, whatever we do
+            raise
         self._tell_lost = on_lost
 
     def _setup_socket(self) -> None:
-        """Called by the constructors of dbus-next and dbus-fast before 5, whose own blocks in connect(2)."""
+        """Called by the constructor of dbus-next, whose own blocks in connect(2)."""
         self._library_connects = False
         self._sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._sock.setblocking(False)
@@ -131,7 +137,7 @@ class MessageBus(_MessageBus):  # type: ignore[misc]
         """Queues the message. Raises ValueError or another of the library's errors where it can't be sent.
 
         Replaces the library's writer, which takes a full socket for a broken one (dbus-next 0.2.3,
-        dbus-fast to 5.2) and sends what it had to queue in the wrong order (dbus-fast 1.84).
+        dbus-fast to 5.2).
         """
         if self._writes is None or self._disconnected:
             return None
@@ -168,11 +174,14 @@ class MessageBus(_MessageBus):  # type: ignore[misc]
         if self._sock is not None:
             self._loop.remove_reader(self._fd)
             self._loop.remove_writer(self._fd)
-            with contextlib.suppress(OSError):
-                self._stream.close()
-            self._sock.close()
+            self._close_socket()
         if self._disconnect_future.done() and not self._disconnect_future.cancelled():
             self._disconnect_future.exception()
+
+    def _close_socket(self) -> None:
+        with contextlib.suppress(OSError):
+            self._stream.close()
+        self._sock.close()
 
     async def _auth_readline(self) -> str:
         """One line of the server's; dbus-next and dbus-fast before 5 spin for ever when it hangs up."""

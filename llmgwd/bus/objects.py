@@ -164,6 +164,10 @@ class Objects:
         if task.cancelled():
             # as if nobody had answered: the caller can't tell either, and may ask again
             reply.error(errors.NO_REPLY, f"NoReply: {reply.what} was given up")
+        elif (error := task.exception()) is not None:
+            # `errors` itself failed, or gave a name that is none
+            log.error("%s could not be answered", reply.what, exc_info=error)
+            reply.error(errors.FAILED, f"Failed: {reply.what} failed, see the journal")
 
     def _failed(self, error: Exception, reply: "_Reply") -> None:
         answer = self._errors(error)

@@ -55,7 +55,7 @@ class Subscription:
             message.member == self.member
             and message.interface == self.interface
             and self.path in {None, message.path}
-            and self.arg0 in {None, *message.body[:1]}
+            and (self.arg0 is None or message.body[:1] == [self.arg0])
         )
 
 

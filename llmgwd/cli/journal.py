@@ -22,11 +22,13 @@ _FILES: Final = (_KEPT + "/*/system.journal", "/run/log/journal/*/system.journal
 class Source:
     """Where a shard's lines are, and which of those that were there before are of its present run.
 
+    `several`: more than one process is known to write; others may show up (what an engine adds by itself).
     The scope and the user are what journald vouches for; an identifier alone is anybody's claim.
     """
 
     id: str
     processes: tuple[str, ...]
+    several: bool
     unit: str
     uid: int | None
     invocation_id: str
@@ -39,7 +41,8 @@ class Source:
         sidecars = tuple(sidecar["name"] for sidecar in shard["Spec"].get("sidecars", ()))
         return cls(
             id=shard["Id"],
-            processes=(*sidecars, *(() if sidecars else _ADDED_BY_ENGINES), _ENGINE),
+            processes=(*(sidecars or _ADDED_BY_ENGINES), _ENGINE),
+            several=bool(sidecars) or shard["Spec"].get("executor") == "ray",
             unit=shard["Unit"],
             uid=os.getuid() if user else _uid_of(shard["Spec"].get("user", "")),
             invocation_id=shard["InvocationId"],
@@ -87,7 +90,7 @@ class Lines:
         if record.get("_LINE_BREAK") == "line-max" and len(message) < LONGEST_LINE_BYTES:
             self._beginnings[process] = message
             return None
-        self._names_shown |= len(self.source.processes) > 2 or process != _ENGINE
+        self._names_shown |= self.source.several or process != _ENGINE
         return f"[{process}] {shown(message)}" if self._names_shown else shown(message)
 
 

@@ -70,6 +70,7 @@ class RewrittenLine:
         self._log = ""
         self._log_at = 0.0
         self._tells_log = True
+        self._written = ""
 
     def saw(self, id: str, shard: Shard) -> None:
         pass
@@ -107,5 +108,7 @@ class RewrittenLine:
         return int(time.monotonic() - self._since)
 
     def _write(self, text: str) -> None:
-        sys.stderr.write(_ERASE + text)
-        sys.stderr.flush()
+        if text != self._written:
+            self._written = text
+            sys.stderr.write(_ERASE + text)
+            sys.stderr.flush()

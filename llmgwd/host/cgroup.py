@@ -1,10 +1,18 @@
 """One control group: is anybody in it, who, and what the kernel's out-of-memory killer did there."""
 
 import asyncio
+import errno
+import os
 import select
+from io import FileIO
 from pathlib import Path
 
 ROOT = Path("/sys/fs/cgroup")
+_NOWHERE = Path("/proc/none")
+
+_GONE = frozenset({errno.ENOENT, errno.ENODEV})
+# When this daemon itself is short of something (EMFILE) there is nothing to wait for.
+_AGAIN_S = 0.1
 
 
 def is_unified() -> bool:
@@ -15,29 +23,31 @@ def is_unified() -> bool:
 class Cgroup:
     """`path` is the one that /proc/PID/cgroup shows, `/llmgw.slice/llmgw-shard-a.scope`.
 
-    A group that has gone is empty: PID 1 removes it right after its last process.
+    A group that has gone is empty: PID 1 removes it right after its last process. One that cannot be read, for
+    want of a file descriptor say, is not.
     """
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._folder = ROOT / path.lstrip("/")
+        # Without a path there is no group; the folder would be that of the whole machine.
+        self._folder = ROOT / path.lstrip("/") if path.strip("/") else _NOWHERE
 
     def is_populated(self) -> bool:
         """Zombies do not count (cgroup-v2.rst, `cgroup.events`)."""
-        return _value(self._read("cgroup.events"), "populated") == 1
+        try:
+            return _is_populated((self._folder / "cgroup.events").read_text())
+        except OSError as error:
+            return error.errno not in _GONE
 
     def pids(self) -> tuple[int, ...]:
-        """All processes in it and below it."""
-        found = [int(pid) for pid in self._read("cgroup.procs").split()]
-        try:
-            below = [folder for folder in self._folder.rglob("*") if folder.is_dir()]
-        except OSError:
-            below = []
-        for folder in below:
+        """All processes in it and below it. Raises OSError where that cannot be told."""
+        found: list[int] = []
+        for folder, _, _ in os.walk(self._folder, onerror=_raise_unless_gone):
             try:
-                found += [int(pid) for pid in (folder / "cgroup.procs").read_text().split()]
-            except OSError:
-                continue
+                found += map(int, (Path(folder) / "cgroup.procs").read_text().split())
+            except OSError as error:
+                if error.errno != errno.EOPNOTSUPP:  # a threaded group: the one above it lists its processes
+                    _raise_unless_gone(error)
         return tuple(found)
 
     def oom_kills(self) -> int:
@@ -46,35 +56,41 @@ class Cgroup:
 
     def statistics(self) -> dict[str, int]:
         """Bytes and microseconds as the kernel counts them; what has no controller here is left out."""
-        memory = self._read("memory.stat")
+        memory, cpu = self._read("memory.stat"), self._read("cpu.stat")
         found = {
             "memory_current": self._number("memory.current"),
             "memory_anon": _value(memory, "anon") if memory else None,
             "memory_file": _value(memory, "file") if memory else None,
-            "cpu_usage_usec": _value(self._read("cpu.stat"), "usage_usec"),
+            "cpu_usage_usec": _value(cpu, "usage_usec") if cpu else None,
             "tasks": self._number("pids.current"),
         }
         return {key: value for key, value in found.items() if value is not None}
 
     async def wait_empty(self) -> None:
         """Returns as soon as nobody is left; costs nothing meanwhile."""
-        try:
-            events = (self._folder / "cgroup.events").open("rb", buffering=0)
-        except OSError:
-            return
+        while True:
+            try:
+                return await self._wait_empty()
+            except OSError as error:
+                if error.errno in _GONE:
+                    return None
+            await asyncio.sleep(_AGAIN_S)
+
+    async def _wait_empty(self) -> None:
         loop = asyncio.get_running_loop()
         changed = asyncio.Event()
         # kernfs files are always readable and tell news by POLLPRI alone, which asyncio cannot ask for:
         # an epoll of our own stands between.
-        with events, select.epoll() as epoll:
+        with FileIO(self._folder / "cgroup.events") as events, select.epoll() as epoll:
             epoll.register(events.fileno(), select.EPOLLPRI)
             loop.add_reader(epoll.fileno(), changed.set)
             try:
-                while self.is_populated():
+                # Reading from the start is what makes the next change show.
+                while _is_populated(events.readall().decode()):
                     await changed.wait()
                     changed.clear()
                     epoll.poll(0)
-                    _drain(events)
+                    events.seek(0)
             finally:
                 loop.remove_reader(epoll.fileno())
 
@@ -89,13 +105,13 @@ class Cgroup:
         return int(text) if text.isdigit() else None
 
 
-def _drain(events: object) -> None:
-    # Reading from the start is what makes the next change show; a group that has gone answers ENODEV.
-    try:
-        events.seek(0)  # type: ignore[attr-defined]
-        events.read()  # type: ignore[attr-defined]
-    except OSError:
-        pass
+def _raise_unless_gone(error: OSError) -> None:
+    if error.errno not in _GONE:
+        raise error
+
+
+def _is_populated(events: str) -> bool:
+    return _value(events, "populated") == 1
 
 
 def _value(text: str, key: str) -> int:

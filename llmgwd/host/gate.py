@@ -20,9 +20,16 @@ _SHELL = ("/bin/sh", str(Path(__file__).with_name("gate.sh")))
 
 _BLANKS = " " * 15 + "\n"
 
-# What a loader or a shell acts upon: set after privileges are dropped, never for the gate, which is root's.
-_LOADER_PREFIXES = ("LD_", "BASH_", "GLIBC_", "MALLOC_")
-_LOADER_NAMES = frozenset({"GCONV_PATH", "LOCPATH", "NLSPATH", "ENV", "SHELLOPTS", "PS4"})
+# What a loader or a shell acts upon, sets or changes: given to the program once privileges are dropped, never to
+# the gate, which is root's (ld.so(8); bash(1) and dash(1), shell variables).
+_LATE_PREFIXES = ("LD_", "BASH", "GLIBC_", "MALLOC_")
+_LATE_NAMES = frozenset(
+    (
+        "GCONV_PATH LOCPATH NLSPATH _ DIRSTACK ENV EPOCHREALTIME EPOCHSECONDS EUID FUNCNAME GROUPS HISTCMD IFS "
+        "LINENO OLDPWD OPTARG OPTERR OPTIND PIPESTATUS POSIXLY_CORRECT PPID PS1 PS2 PS4 PWD RANDOM REPLY "
+        "SECONDS SHELLOPTS SHLVL SRANDOM TMOUT UID"
+    ).split()
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +109,7 @@ def spawn(program: Program, *, output: socket.socket, status: Path) -> Gate:
     Raises OSError where the gate cannot be made.
     """
     make_status(status)
-    inherited, late = _split(program.environment)
+    inherited, late = _split(program)
     child = subprocess.Popen(
         [*_SHELL, str(status), *_drop(program.identity), *late, *program.argv],
         stdin=subprocess.PIPE,
@@ -113,10 +120,14 @@ def spawn(program: Program, *, output: socket.socket, status: Path) -> Gate:
         env=inherited,
         umask=0o027,
         start_new_session=True,
-        restore_signals=False,  # SIGPIPE stays ignored, as in a service
     )
-    _set_limits(child.pid, program)
-    return Gate(child, status)
+    try:
+        _set_limits(child.pid, program)
+        return Gate(child, status)
+    except BaseException:
+        with child:
+            child.kill()
+        raise
 
 
 def _drop(identity: Identity | None) -> tuple[str, ...]:
@@ -136,16 +147,19 @@ def _drop(identity: Identity | None) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def _split(environment: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
+def _split(program: Program) -> tuple[dict[str, str], tuple[str, ...]]:
+    """What the gate gets, and the words that add the rest (anybody can read these in a list of processes)."""
     late = {
         name: value
-        for name, value in environment.items()
-        if name.startswith(_LOADER_PREFIXES) or name in _LOADER_NAMES or not _is_shell_name(name)
+        for name, value in program.environment.items()
+        if name.startswith(_LATE_PREFIXES) or name in _LATE_NAMES or not _is_shell_name(name)
     }
     if not late:
-        return dict(environment), ()
-    first = {name: value for name, value in environment.items() if name not in late}
-    return first, (_tool("env"), *(f"{name}={value}" for name, value in late.items()))
+        return dict(program.environment), ()
+    first = {name: value for name, value in program.environment.items() if name not in late}
+    # env(1) would take a path with a `=` for one more variable
+    between = (_tool("nice"), "-n", "0") if "=" in program.argv[0] else ()
+    return first, (_tool("env"), "--", *(f"{name}={value}" for name, value in late.items()), *between)
 
 
 def _is_shell_name(name: str) -> bool:

@@ -1,6 +1,7 @@
 """A process of this machine, held by pidfd: it cannot be mistaken for a later one of the same number."""
 
 import asyncio
+import errno
 import os
 import signal
 from pathlib import Path
@@ -11,6 +12,10 @@ PROC = Path("/proc")
 def boot_id() -> str:
     """Of this boot of the machine; see random(4)."""
     return (PROC / "sys/kernel/random/boot_id").read_text().strip()
+
+
+# pidfd_open(2): none, none of that number can be, one of a thread (EINVAL; ENOENT from Linux 6.9 on).
+_NO_PROCESS = frozenset({errno.ESRCH, errno.EINVAL, errno.ENOENT})
 
 
 class NoSuchProcess(Exception):  # noqa: N818
@@ -44,7 +49,7 @@ def control_group(pid: int) -> str:
     """The cgroup v2 path of `pid`, from the root of the hierarchy. Raises NoSuchProcess."""
     try:
         lines = (PROC / str(pid) / "cgroup").read_text().splitlines()
-    except OSError as error:
+    except (FileNotFoundError, ProcessLookupError) as error:
         raise NoSuchProcess(f"pid {pid}") from error
     # A hybrid host lists its v1 hierarchies, too; v2 is the one numbered 0.
     return next((line.removeprefix("0::") for line in lines if line.startswith("0::")), "")
@@ -70,7 +75,7 @@ def leads_session(pid: int) -> bool:
 def _stat(pid: int) -> list[str]:
     try:
         text = (PROC / str(pid) / "stat").read_bytes().decode(errors="replace")
-    except OSError as error:
+    except (FileNotFoundError, ProcessLookupError) as error:
         raise NoSuchProcess(f"pid {pid}") from error
     # The second field is the name in brackets, which may itself hold blanks and brackets.
     return text.rpartition(")")[2].split()
@@ -92,14 +97,19 @@ class Held:
 
     @classmethod
     def open(cls, pid: int, *, started: int | None = None) -> "Held":
-        """Raises NoSuchProcess: `pid` has gone, or did not start at `started` (it was reused)."""
+        """Raises NoSuchProcess: `pid` has gone, or did not start at `started` (it was reused).
+
+        OSError where this daemon has no room for it, which says nothing about the process.
+        """
         try:
             pidfd = os.pidfd_open(pid)
         except OSError as error:
-            raise NoSuchProcess(f"pid {pid}") from error
+            if error.errno in _NO_PROCESS:
+                raise NoSuchProcess(f"pid {pid}") from error
+            raise
         try:
             held = cls(pid, pidfd)
-        except NoSuchProcess:
+        except BaseException:
             os.close(pidfd)
             raise
         if started is not None and held.start_time != started:

@@ -75,11 +75,9 @@ class Activity(StrEnum):
 _P = Phase
 _F = Fact
 
-# How a shard that has begun, and was not asked to drain, can be made to end.
-_ENDS = {
-    _F.STOP_ASKED: _P.STOPPING,
-    _F.DRAINING_STOP_ASKED: _P.STOPPING,
-    _F.SYSTEMD_STOPS: _P.STOPPING,
+_STOPS = (_F.STOP_ASKED, _F.DRAINING_STOP_ASKED, _F.SYSTEMD_STOPS)
+# How a shard that has begun, and was not asked to drain, can come to its end.
+_ENDS = dict.fromkeys(_STOPS, _P.STOPPING) | {
     _F.ENGINE_ENDED: _P.ABORTING,
     _F.SIDECAR_ENDED: _P.ABORTING,
     _F.START_REFUSED: _P.ABORTING,
@@ -89,7 +87,8 @@ _ENDS = {
 _DRAINED_ENDS = dict.fromkeys(_ENDS, _P.STOPPING)
 
 TRANSITIONS: Mapping[Phase, Mapping[Fact, Phase]] = {
-    _P.PENDING: _ENDS | {_F.TURN_CAME: _P.GATED, _F.DRAIN_ASKED: _P.DRAINED_PENDING},
+    _P.PENDING: dict.fromkeys(_STOPS, _P.STOPPING)
+    | {_F.TURN_CAME: _P.GATED, _F.DRAIN_ASKED: _P.DRAINED_PENDING},
     _P.GATED: _ENDS | {_F.SCOPE_STARTED: _P.WAITING, _F.DRAIN_ASKED: _P.DRAINED_GATED},
     _P.WAITING: _ENDS | {_F.ENGINE_STARTED: _P.LOADING, _F.DRAIN_ASKED: _P.DRAINED_WAITING},
     _P.LOADING: _ENDS | {_F.ENGINE_ANSWERED: _P.READY, _F.DRAIN_ASKED: _P.DRAINED_LOADING},
@@ -101,7 +100,7 @@ TRANSITIONS: Mapping[Phase, Mapping[Fact, Phase]] = {
         _F.SIDECAR_ENDED: _P.READY,
         _F.DRAIN_ASKED: _P.DRAINED,
     },
-    _P.DRAINED_PENDING: _DRAINED_ENDS | {_F.TURN_CAME: _P.DRAINED_GATED},
+    _P.DRAINED_PENDING: dict.fromkeys(_STOPS, _P.STOPPING) | {_F.TURN_CAME: _P.DRAINED_GATED},
     _P.DRAINED_GATED: _DRAINED_ENDS | {_F.SCOPE_STARTED: _P.DRAINED_WAITING},
     _P.DRAINED_WAITING: _DRAINED_ENDS | {_F.ENGINE_STARTED: _P.DRAINED_LOADING},
     _P.DRAINED_LOADING: _DRAINED_ENDS | {_F.ENGINE_ANSWERED: _P.DRAINED},

@@ -4,9 +4,9 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from llmgwd.host.systemd import Scope
 from llmgwd.model.lifecycle import Phase, State, is_terminal
 from llmgwd.supervisor.record import Record
+from llmgwd.supervisor.starting import ready_until
 
 _ENDING = frozenset({Phase.STOPPING, Phase.ABORTING})
 # The engine's gate was opened, whatever the record had time to say.
@@ -26,11 +26,11 @@ class Found:
     adopted: bool
 
 
-def examine(record: Record, *, boot_id: str, scope: Scope | None, engine_status: str) -> Found:
+def examine(record: Record, *, boot_id: str, engine_status: str, alive_grace_s: float) -> Found:
     """What became of the shard of `record`.
 
-    `scope` is what systemd has under its name, `engine_status` what the engine's exit file says
-    (host/gate.py). Whatever ran goes on or is found to have ended; what never ran an engine starts again.
+    `engine_status` is what the engine's exit file says (host/gate.py). Whatever ran goes on, or its keeper
+    finds that it has ended; what never ran an engine starts again.
     """
     if is_terminal(record.phase):
         return Found(record, adopted=False)
@@ -44,14 +44,13 @@ def examine(record: Record, *, boot_id: str, scope: Scope | None, engine_status:
     phase = _STARTED.get(record.phase, record.phase)
     if phase is record.phase:
         return Found(record, adopted=True)
-    timeout = record.spec.ready_timeout_s
     return Found(
         replace(
             record,
             phase=phase,
             state=State.LOADING if phase is Phase.LOADING else State.DRAINING,
             started_us=record.started_us or time.time_ns() // 1000,
-            ready_until=time.monotonic() + timeout if timeout else 0.0,
+            ready_until=ready_until(record, alive_grace_s),
         ),
         adopted=True,
     )

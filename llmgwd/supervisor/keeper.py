@@ -38,6 +38,7 @@ _DO: Mapping[Activity, Callable[[Shard], Coroutine[Any, Any, None]]] = {
     Activity.AWAIT_REQUESTS: await_requests,
     Activity.EMPTY_SCOPE: empty_scope,
 }
+_SERVING = frozenset({Phase.READY, Phase.DRAINED})
 _ENDING = frozenset({Phase.STOPPING, Phase.ABORTING})
 # What is left of an engine that ended by itself has no requests to finish.
 _ABORT_S = 10.0
@@ -92,9 +93,10 @@ class Keeper:
                 self.shard.note(keep=True, stop_until=now + limit_s, stop_limit_s=limit_s)
                 self.shard.limit_changed.set()
             return
-        if is_terminal(record.phase):
-            return
-        if drain_s > 0 and record.plan.http is not None:
+        if record.phase is Phase.FINISHING and drain_s > 0:
+            until, limit_s = min(record.finish_until, now + drain_s), min(record.stop_limit_s, limit_s)
+            self.shard.note(keep=True, finish_until=until, stop_limit_s=limit_s)
+        elif record.phase in _SERVING and drain_s > 0 and record.plan.http is not None:
             changes = Changes(stop_asked=True, stop_limit_s=limit_s, finish_until=now + drain_s)
             await self._ask(Fact.DRAINING_STOP_ASKED, "finishing requests", changes)
         else:
@@ -114,6 +116,8 @@ class Keeper:
             running.release()
 
     async def _ask(self, fact: Fact, reason: str, changes: Changes) -> None:
+        if is_terminal(self.record.phase):
+            return
         taken: asyncio.Future[None] = self._loop.create_future()
         self.shard.inbox.put_nowait(News(fact, reason, changes, taken))
         await taken
@@ -127,9 +131,10 @@ class Keeper:
             except IllegalFact:
                 log.exception("shard %s: a fault of llmgwd, nothing was changed by it", self.record.id)
             finally:
-                if news.taken is not None and not news.taken.done():
-                    news.taken.set_result(None)
+                _answer(news)
         self._finish()
+        while not self.shard.inbox.empty():
+            _answer(self.shard.inbox.get_nowait())
 
     async def _take(self, news: News) -> None:
         shard, before = self.shard, self.record
@@ -143,11 +148,8 @@ class Keeper:
         shard.record = record
         if shard.record == before and news.fact:
             return
-        # Until the scope is known a new daemon would begin again, whatever is written.
-        if moved in {Phase.GATED, Phase.DRAINED_GATED}:
-            saved = True
-        else:
-            saved = await self._save()
+        # That its turn has come is not worth a write: until its scope is known a shard begins again anyhow.
+        saved = news.fact is Fact.TURN_CAME or await self._save()
         if not saved and moved in {Phase.WAITING, Phase.DRAINED_WAITING}:
             # Nothing may run that a restarted daemon would not find in the record.
             shard.record = before
@@ -193,7 +195,9 @@ class Keeper:
         for name, running in self.shard.running.items():
             if name not in self._watched:
                 self._watched.add(name)
-                watch = self._loop.create_task(self._watch(running, away=not running.is_alive))
+                watch = self._loop.create_task(
+                    self._watch(running, away=self.shard.adopted and not running.is_alive)
+                )
                 self._watches.add(watch)
                 watch.add_done_callback(self._watches.discard)
 
@@ -205,14 +209,16 @@ class Keeper:
             running.reported.set()
             return
         lost = False
-        if self.record.phase not in _ENDING and not away:
-            if await self._is_stopped_by_systemd():
+        if self.record.phase not in _ENDING:
+            # Who ordered a stop while nobody listened is not known.
+            if not away and await self._is_stopped_by_systemd():
                 self.stopped_by_systemd()
             elif not running.status:
                 lost = await self._outlived_its_gate()
         changes, words = ending.read(running.status, lost_gate=lost)
         changes["oom_kills"] = Cgroup(self.record.control_group).oom_kills() or self.record.oom_kills
         self.shard.note_pid(0)
+        self.shard.note_health("unknown")
         reason = f"ended while llmgwd was away: {words}" if away else f"engine {words}"
         self.shard.tell(Fact.ENGINE_ENDED, reason, **changes)
         running.reported.set()
@@ -236,6 +242,11 @@ class Keeper:
         for running in self.shard.running.values():
             running.release()
         self.shard.note_pid(0)
+
+
+def _answer(news: News) -> None:
+    if news.taken is not None and not news.taken.done():
+        news.taken.set_result(None)
 
 
 def _limits(record: Record, before: Phase) -> Changes:

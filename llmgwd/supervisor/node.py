@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from llmgwd.engines.plan import Plan
 from llmgwd.host.gate import read_status
-from llmgwd.host.systemd import Scope, scope_name
+from llmgwd.host.systemd import scope_name
 from llmgwd.model.errors import (
     Busy,
     EngineUnavailable,
@@ -31,10 +31,10 @@ from llmgwd.supervisor.adoption import examine
 from llmgwd.supervisor.keeper import Keeper
 from llmgwd.supervisor.listener import Listener
 from llmgwd.supervisor.orphans import Orphan, find_orphans
-from llmgwd.supervisor.planning import Planner, check_claims, check_same
+from llmgwd.supervisor.planning import Planner, check_same
 from llmgwd.supervisor.ports import World
 from llmgwd.supervisor.record import NotARecord, Record, from_json, to_json
-from llmgwd.supervisor.shard import Shard, record_name
+from llmgwd.supervisor.shard import ENGINE, Shard, record_name
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +79,7 @@ class Node:
         except (EngineUnavailable, InvalidSpec) as refusal:
             warnings.append(str(refusal))
         try:
-            check_claims(plan, spec, [one for one in self._live() if one.id != id])
+            self._planner.check_claims(plan, spec, [one for one in self._live() if one.id != id])
         except ResourceBusy as refusal:
             warnings.append(str(refusal))
         return spec, replace(plan, warnings=tuple(warnings))
@@ -164,7 +164,6 @@ class Node:
 
     async def adopt(self, contents: Mapping[str, object], set_aside: Callable[[str], object]) -> None:
         """Takes over what the records of before describe; returns when each of them is in its true state."""
-        scopes = {scope.unit: scope for scope in await self._world.scopes.scopes()}
         for name, content in contents.items():
             try:
                 record = from_json(content)
@@ -175,7 +174,7 @@ class Node:
                     "record %s cannot be used and was set aside as %s: %s", name, set_aside(name), error
                 )
                 continue
-            await self._adopt(record, scopes.get(record.unit))
+            await self._adopt(record)
         for scope in await self.orphans():
             log.warning("scope %s has no record; it is left alone (llmgwctl orphans)", scope.unit)
         ended = [keeper for keeper in self._keepers.values() if keeper.shard.adopted and _has_ended(keeper)]
@@ -224,7 +223,7 @@ class Node:
         most = self._planner.config.agent.max_shards
         if len(live) >= most:
             raise LimitExceeded(f"this node takes at most {most} live shards")
-        check_claims(plan, spec, live)
+        self._planner.check_claims(plan, spec, live)
         identity = self._world.launcher.identity(spec)
         return Record(
             id=id,
@@ -270,9 +269,14 @@ class Node:
             spec.drain_timeout_s if drain_s is None else drain_s,
         )
 
-    async def _adopt(self, record: Record, scope: Scope | None) -> None:
-        path = self._world.records.status_path(record_name(record.unit), "engine")
-        found = examine(record, boot_id=self._world.boot_id, scope=scope, engine_status=read_status(path))
+    async def _adopt(self, record: Record) -> None:
+        path = self._world.records.status_path(record_name(record.unit), ENGINE)
+        found = examine(
+            record,
+            boot_id=self._world.boot_id,
+            engine_status=read_status(path),
+            alive_grace_s=self._world.timing.alive_grace_s,
+        )
         shard = Shard(found.record, self._world)
         keeper = Keeper(shard, self._changed)
         self._keepers[record.id] = keeper

@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 from llmgwd.config import Config
 from llmgwd.engines import registry
 from llmgwd.engines.plan import NodeFacts, Plan
+from llmgwd.host.accelerators import Gpu
 from llmgwd.model.errors import InvalidSpec, ResourceBusy, SpecConflict
 from llmgwd.model.spec import Defaults, ShardSpec, check_id, parse_spec, read_engine
 from llmgwd.supervisor.record import Record
@@ -17,6 +18,7 @@ class Planner:
 
     config: Config
     facts: NodeFacts
+    gpus: tuple[Gpu, ...] = ()
     user_mode: bool = False
 
     def plan(self, id: str, values: Mapping[str, object]) -> tuple[ShardSpec, Plan]:
@@ -43,6 +45,21 @@ class Planner:
         spec = parse_spec(id, values, defaults)
         return spec, engine.plan(spec, self.facts, configured.args, configured.environment)
 
+    def check_claims(self, plan: Plan, spec: ShardSpec, live: Iterable[Record]) -> None:
+        """Raises ResourceBusy, naming the port or GPU and who holds it."""
+        for other in live:
+            for port in plan.ports:
+                if port in other.plan.ports:
+                    raise ResourceBusy(f"port {port} is claimed by shard {other.id}")
+            held = {self._uuid(gpu) for gpu in other.spec.gpus or ()}
+            for gpu in spec.gpus or ():
+                if self._uuid(gpu) in held:
+                    raise ResourceBusy(f"GPU {gpu} is claimed by shard {other.id}")
+
+    def _uuid(self, gpu: str) -> str:
+        """An index and a UUID may name the same GPU."""
+        return next((known.uuid or gpu for known in self.gpus if gpu in {str(known.index), known.uuid}), gpu)
+
 
 def check_same(id: str, running: ShardSpec, asked: ShardSpec) -> None:
     """Raises SpecConflict with the first key that differs; values of the environment are not shown."""
@@ -54,17 +71,6 @@ def check_same(id: str, running: ShardSpec, asked: ShardSpec) -> None:
             names = sorted(name for name in {*ours, *theirs} if ours.get(name) != theirs.get(name))
             raise SpecConflict(f"shard {id} runs with another environment: {', '.join(names)} differ")
         raise SpecConflict(f"shard {id} runs with {item.name} {_shown(ours)}, asked for {_shown(theirs)}")
-
-
-def check_claims(plan: Plan, spec: ShardSpec, live: Iterable[Record]) -> None:
-    """Raises ResourceBusy, naming the port or GPU and who holds it."""
-    for other in live:
-        for port in plan.ports:
-            if port in other.plan.ports:
-                raise ResourceBusy(f"port {port} is claimed by shard {other.id}")
-        for gpu in spec.gpus or ():
-            if gpu in (other.spec.gpus or ()):
-                raise ResourceBusy(f"GPU {gpu} is claimed by shard {other.id}")
 
 
 def _shown(value: object) -> str:

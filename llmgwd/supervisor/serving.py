@@ -23,7 +23,7 @@ async def await_engine(shard: Shard) -> None:
         shard.note_pid(await engine.program_pid())
     http = shard.record.plan.http
     if http is None:
-        await asyncio.sleep(shard.world.timing.alive_grace_s)
+        await asyncio.sleep(_left(shard.record.ready_until) or 0)
         _ready(shard, "")
         return
     try:

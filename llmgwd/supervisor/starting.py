@@ -55,13 +55,20 @@ async def open_gates(shard: Shard) -> None:
             continue
         running.open()
         if process.name == ENGINE:
-            timeout = shard.record.spec.ready_timeout_s
             shard.tell(
                 Fact.ENGINE_STARTED,
                 "the engine was started",
                 started_us=time.time_ns() // 1000,
-                ready_until=time.monotonic() + timeout if timeout else 0.0,
+                ready_until=ready_until(shard.record, shard.world.timing.alive_grace_s),
             )
+
+
+def ready_until(record: Record, alive_grace_s: float) -> float:
+    """When an engine that starts now has to answer, or counts as ready where it serves nothing; 0: never."""
+    if record.plan.http is None:
+        return time.monotonic() + alive_grace_s
+    timeout = record.spec.ready_timeout_s
+    return time.monotonic() + timeout if timeout else 0.0
 
 
 def scope_properties(record: Record, slice: str) -> dict[str, Variant]:

@@ -23,8 +23,8 @@ TERMINAL = {"stopped", "failed"}
 DICTIONARIES = {
     "name": "s", "argv": "as", "environment": "a{ss}", "working_directory": "s", "waits_for": "as",
     "warnings": "as", "unit": "s", "control_group": "s", "pids": "au", "id": "s",
-    "device": "s", "port": "u", "link_layer": "s", "state": "s", "interface": "s", "gid_index": "i", "gid": "s",
-    "index": "u", "uuid": "s", "vendor": "s", "memory_bytes": "t", "shard": "s",
+    "device": "s", "port": "u", "link_layer": "s", "state": "s", "interface": "s", "gid_index": "i",
+    "gid": "s", "index": "u", "uuid": "s", "vendor": "s", "memory_bytes": "t", "shard": "s",
     "memory_current": "t", "probe_seconds": "d", "starts": "t",
     "engine": "s", "model": "s", "command": "as", "user": "s", "sidecars": "aa{sv}",
 }  # fmt: skip
@@ -87,9 +87,15 @@ class Manager(Interface):
     SIGNALS: ClassVar[Mapping[str, str]] = {"ShardStateChanged": "s id, s old, s new, s reason"}
 
     def __init__(self) -> None:
-        self.rules = Rules(self.obey)
         self.objects = Objects(ROOT, authorise=self.before, errors=self.answer)
         self.shards: dict[str, Shard] = {}
+        self.reset()
+
+    def reset(self) -> None:
+        """Be as at the start."""
+        for shard_id in list(self.shards):
+            self.remove(shard_id)
+        self.rules = Rules(self.obey)
         self.calls: list[Any] = []
         self.commands: list[dict[str, Any]] = []
         self.orphans: list[dict[str, Any]] = []
@@ -111,15 +117,17 @@ class Manager(Interface):
     def obey(self, order: Mapping[str, Any]) -> object:
         """Do what a test wants."""
         orders: dict[str, Callable[..., object]] = {
+            "reset": self.reset,
             "put": self.put,
             "change": self.change,
             "remove": self.remove,
             "set": lambda what, value: setattr(self, what, value),
-            "log": lambda id, lines: setattr(self.shards[id], "log", lines),
+            "log": self.log,
             "calls": lambda: self.calls,
             "fail": self.rules.fail,
             "die on": self.rules.die_on,
             "hold": self.rules.hold,
+            "release": self.rules.release,
             "after": self.rules.after,
         }
         return orders[order["do"]](**{key: value for key, value in order.items() if key != "do"})
@@ -145,6 +153,9 @@ class Manager(Interface):
         del self.shards[id]
         self.objects.remove(path_of(id))
 
+    def log(self, id: str, lines: list[str]) -> None:
+        self.shards[id].log = lines
+
     def find(self, id: str) -> Shard:
         if id not in self.shards:
             raise RefusedError(NAME + ".Error.NoSuchShard", f"NoSuchShard: no shard {id}")
@@ -161,7 +172,7 @@ class Manager(Interface):
     async def start_shard(self, _: Caller, id: str, spec: dict[str, Variant]) -> str:
         self.note("StartShard", id, spec)
         if id not in self.shards or not self.shards[id].live:
-            values = {key: spec[key].value for key in ("engine", "model") if key in spec}
+            values = {key: str(spec[key].value) for key in ("engine", "model") if key in spec}
             self.put({"Id": id, "Engine": values.get("engine", ""), "Model": values.get("model", "")})
         return path_of(id)
 
@@ -237,8 +248,8 @@ async def serve(address: str) -> None:
         answer: object = None
         if order["do"] == "own name":
             await connection.own_name()
-        elif order["do"] == "await call":
-            await manager.rules.called(order["member"], order["times"])
+        elif order["do"] == "await answer":
+            await manager.rules.answered(order["member"], order["times"])
         else:
             answer = manager.obey(order)
         print(json.dumps(answer), flush=True)

@@ -1,4 +1,4 @@
-"""A private message bus with a fake daemon on it, and the command line run against both."""
+"""A private message bus, a fake daemon on it, and the command line run against both."""
 
 import json
 import os
@@ -6,11 +6,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-PROJECT = Path(__file__).parents[2]
+from tests.fakes.command import PROJECT, Command, Outcome, Zygote
+
+__all__ = ["FakeNode", "Outcome", "private_bus"]
+
 CONFIGURATION = """<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"
  "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
 <busconfig>
@@ -39,26 +41,22 @@ def private_bus(directory: Path) -> Iterator[str]:
             bus.terminate()
 
 
-@dataclass
-class Outcome:
-    """What a command printed, and its exit status."""
-
-    status: int
-    out: str
-    err: str = ""
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-
-@dataclass
 class FakeNode:
     """The fake daemon, as a process that can be killed and started again, always with an empty node."""
 
-    address: str
-    environment: dict[str, str] = field(default_factory=dict)
-    _process: subprocess.Popen[str] | None = None
+    def __init__(self, address: str, zygote: Zygote | None = None, **environment: str) -> None:
+        self.address = address
+        self.environment = environment
+        self._zygote = zygote
+        self._process: subprocess.Popen[str] | None = None
+
+    def beside(self, **environment: str) -> "FakeNode":
+        """The same for commands that have more in their environment."""
+        return FakeNode(self.address, self._zygote, **environment)
+
+    @property
+    def runs(self) -> bool:
+        return self._process is not None and self._process.poll() is None
 
     def start(self, *shards: dict[str, Any], owns_name: bool = True) -> None:
         """With these shards, which nobody was told about."""
@@ -71,12 +69,12 @@ class FakeNode:
         if owns_name:
             self.do("own name")
 
-    def do(self, what: str, **more: object) -> Any:
+    def do(self, order: str, /, **more: object) -> Any:
         process = self._process
         assert process is not None
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write(json.dumps({"do": what, **more}) + "\n")
+        process.stdin.write(json.dumps({"do": order, **more}) + "\n")
         process.stdin.flush()
         answer = process.stdout.readline()
         assert answer, "the fake daemon died"
@@ -90,23 +88,22 @@ class FakeNode:
 
     def after(self, member: str, *changes: tuple[str, dict[str, Any]]) -> None:
         """When this member has been answered next, these shards change like this, one after the other."""
-        self.do(
-            "after",
-            member=member,
-            orders=[{"do": "change", "id": shard_id, "values": to} for shard_id, to in changes],
-        )
+        orders = [{"do": "change", "id": shard_id, "values": to} for shard_id, to in changes]
+        self.do("after", member=member, orders=orders)
 
     def fail(self, member: str, error: str, text: str) -> None:
         self.do("fail", member=member, error=error, text=text)
 
-    def await_call(self, member: str, times: int = 1) -> None:
-        self.do("await call", member=member, times=times)
+    def await_answer(self, member: str, times: int = 1) -> None:
+        """Returns when so many calls have been answered."""
+        self.do("await answer", member=member, times=times)
 
     def calls(self) -> list[Any]:
         return [call for call in self.do("calls") if call[0] != "TailShard"]
 
     def wait_until_dead(self) -> None:
         assert self._process is not None
+        self._process.wait()  # communicate() would end it: its input would be closed
         self._process.communicate()
         self._process = None
 
@@ -115,35 +112,17 @@ class FakeNode:
             self._process.kill()
             self.wait_until_dead()
 
-    def popen(self, *words: str, **options: Any) -> subprocess.Popen[str]:
-        """The command line as a process."""
+    def begin(self, *words: str | bytes, **files: int) -> Command:
+        """The command line, running. `out`, `err`: descriptors to write to."""
+        assert self._zygote is not None
         environment = {
-            "PATH": os.environ["PATH"], "TZ": "UTC", "LC_ALL": "C.UTF-8", "PYTHONWARNINGS": "error",
-            "DBUS_SYSTEM_BUS_ADDRESS": self.address, "DBUS_SESSION_BUS_ADDRESS": "unix:path=/nowhere",
-            **{name: os.environ[name] for name in ("LLMGWD_BUS_LIBRARY",) if name in os.environ},
+            "PATH": os.environ["PATH"],
+            "TZ": "UTC",
+            "DBUS_SYSTEM_BUS_ADDRESS": self.address,
+            "DBUS_SESSION_BUS_ADDRESS": "unix:path=/nowhere",
             **self.environment,
-        }  # fmt: skip
-        pipes: dict[str, Any] = {
-            "stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options
-        }  # fmt: skip
-        return subprocess.Popen(
-            [sys.executable, "-m", "llmgwd.cli.main", *words],
-            env=environment,
-            cwd=PROJECT,
-            text=True,
-            **pipes,
-        )
+        }
+        return Command(self._zygote, words, environment, **files)
 
-    def run(self, *words: str, **options: Any) -> Outcome:
-        return finish(self.popen(*words, **options))
-
-
-def finish(process: subprocess.Popen[str], timeout_s: float = 30) -> Outcome:
-    """Wait for its end; a command that hangs fails the test."""
-    with process:
-        try:
-            out, err = process.communicate(timeout=timeout_s)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            raise
-    return Outcome(process.returncode, out, err)
+    def run(self, *words: str | bytes, **files: int) -> Outcome:
+        return self.begin(*words, **files).finish()

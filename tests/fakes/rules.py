@@ -24,7 +24,7 @@ class Rules:
     def __init__(self, act: Callable[[dict[str, Any]], object]) -> None:
         self._act = act
         self._counts: Counter[str] = Counter()
-        self._called = asyncio.Condition()
+        self._waiting: dict[asyncio.Event, tuple[str, int]] = {}
         self._failures: dict[str, list[tuple[str, str]]] = defaultdict(list)
         self._deadly: set[str] = set()
         self._held: dict[str, asyncio.Event] = {}
@@ -42,32 +42,43 @@ class Rules:
         """Calls are not answered from now on."""
         self._held[member] = asyncio.Event()
 
+    def release(self, member: str) -> None:
+        """The calls that were held back go on."""
+        self._held.pop(member).set()
+
     def after(self, member: str, orders: list[dict[str, Any]]) -> None:
         """When the next call has been answered this is done."""
         self._after[member] = orders
 
-    async def called(self, member: str, times: int) -> None:
-        """Returns when the member was called so often."""
-        async with self._called:
-            await self._called.wait_for(lambda: self._counts[member] >= times)
+    async def answered(self, member: str, times: int) -> None:
+        """Returns when so many calls were answered, or held back for good."""
+        event = asyncio.Event()
+        self._waiting[event] = (member, times)
+        self._count(member, 0)
+        await event.wait()
+        del self._waiting[event]
 
     async def apply(self, member: str) -> None:
         """Before a call is carried out."""
-        async with self._called:
-            self._counts[member] += 1
-            self._called.notify_all()
         if member in self._deadly:
             os._exit(9)
         if member in self._held:
+            self._count(member)
             await self._held[member].wait()
         if self._failures[member]:
             raise RefusedError(*self._failures[member].pop(0))
-        if member in self._after:
-            self._later(self._after.pop(member), _TURNS_TO_AN_ANSWER)
+        self._later(_TURNS_TO_AN_ANSWER, member, self._after.pop(member, []))
 
-    def _later(self, orders: list[dict[str, Any]], turns: int) -> None:
+    def _later(self, turns: int, member: str, orders: list[dict[str, Any]]) -> None:
         if turns:
-            asyncio.get_running_loop().call_soon(self._later, orders, turns - 1)
+            asyncio.get_running_loop().call_soon(self._later, turns - 1, member, orders)
             return
+        self._count(member)
         for order in orders:
             self._act(order)
+
+    def _count(self, member: str, more: int = 1) -> None:
+        self._counts[member] += more
+        for event, (awaited, times) in self._waiting.items():
+            if self._counts[awaited] >= times:
+                event.set()

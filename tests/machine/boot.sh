@@ -41,9 +41,9 @@ end() {
     while [ -e "$cgroup" ]; do
         tries=$((tries + 1))
         if [ "$tries" -gt 1000 ]; then echo "cannot remove $cgroup" >&2; exit 1; fi
-        echo 1 >"$cgroup/cgroup.kill"
+        { echo 1 >"$cgroup/cgroup.kill"; } 2>/dev/null || :
         # By exact path, deepest first; busy until the last process is gone, which takes milliseconds.
-        find "$cgroup" -depth -type d -exec rmdir {} \; 2>/dev/null || sleep 0.01
+        find "$cgroup" -depth -type d -exec rmdir {} + 2>/dev/null || sleep 0.01
     done
 }
 mkdir "$cgroup"
@@ -57,8 +57,9 @@ trap end EXIT
 machine=$!
 (
     read -r _ <&3 || :
-    # Enough, even if it is not in the cgroup yet: end() kills what it has started.
-    kill -KILL "$machine"
+    # Even if it is not in the cgroup yet; what it has started is there, for end() to kill.
+    kill -KILL "$machine" 2>/dev/null || :
+    end  # here too, for the case that the waiting shell was killed
 ) &
 watch=$!
 status=0

@@ -9,6 +9,9 @@ import pytest
 
 from tests.machine.host import what_is_missing
 from tests.machine.machine import Machine
+from tests.machine.node_fixtures import booted_node, node
+
+__all__ = ["booted_node", "node"]
 
 HERE = Path(__file__).parent
 

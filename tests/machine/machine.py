@@ -2,11 +2,8 @@
 
 import os
 import secrets
-import selectors
-import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +12,7 @@ from typing import ClassVar, Self, TypeVar
 
 from tests.machine.host import MachineError, cgroup2_mount, what_is_missing
 from tests.machine.layer import MASKED, TREE, layer
+from tests.machine.readiness import NotReadyError, Readiness
 from tests.machine.waiting import wait_for
 
 __all__ = ["MASKED", "TREE_INSIDE", "CommandError", "Machine", "MachineError", "what_is_missing"]
@@ -95,13 +93,9 @@ class Machine:
 
     def boot(self) -> None:
         """Returns when the machine's systemd has reached multi-user.target. Raises MachineError."""
-        with (
-            tempfile.TemporaryFile() as archive,
-            socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as news,
-        ):
+        with tempfile.TemporaryFile() as archive, Readiness() as readiness:
             archive.write(self._layer)
             archive.flush()
-            news.bind("")  # an abstract name of the kernel's choice: no file to remove
             self.keeper = subprocess.Popen(
                 [
                     "unshare", "--mount", "--propagation", "private",
@@ -121,13 +115,16 @@ class Machine:
                 stderr=subprocess.STDOUT,
                 env=ENVIRONMENT
                 | {
-                    "NOTIFY_SOCKET": f"@{news.getsockname()[1:].decode()}",
+                    "NOTIFY_SOCKET": readiness.address,
                     "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1",  # where the host is still hybrid
                 },
                 pass_fds=(archive.fileno(),),
                 start_new_session=True,
             )  # fmt: skip
-            self._wait_ready(news, self.keeper)
+            try:
+                self.leader = readiness.leader(self.keeper, self._boot_timeout_s)
+            except NotReadyError as error:
+                raise MachineError(f"{self.name} {error}: {self.console()}") from error
         self._commands = self._payload() / "commands"
         self._commands.mkdir()
         self.running.append(self)
@@ -140,10 +137,9 @@ class Machine:
             self.keeper.stdin.close()
             try:
                 self.keeper.wait(timeout=20)
-            except subprocess.TimeoutExpired as error:
+                wait_for(f"{self.cgroup} is gone", lambda: not self.cgroup.exists())
+            except (subprocess.TimeoutExpired, TimeoutError) as error:
                 raise MachineError(f"{self.name} does not end: {self.console()}") from error
-            if self.cgroup.exists():
-                raise MachineError(f"{self.name} left {self.cgroup}: {self.console()}")
         self._console.close()
 
     def run(
@@ -190,6 +186,11 @@ class Machine:
                 yield process
             finally:
                 process.kill()
+
+    def shell(self) -> None:
+        """A shell inside, on this terminal, until it is left."""
+        terminal = {"TERM": os.environ.get("TERM", "dumb")}
+        subprocess.run(self._enter(["/bin/bash", "-i"], "root"), env=ENVIRONMENT | terminal, check=False)
 
     def path(self, inside: str) -> Path:
         """A path of the machine as one of the host; an absolute symbolic link in it leads to the host's."""
@@ -241,25 +242,3 @@ class Machine:
             if name == user:
                 return [f"--reuid={uid}", f"--regid={gid}", "--init-groups", "--inh-caps=-all"]
         raise MachineError(f"{self.name} has no user {user}")
-
-    def _wait_ready(self, news: socket.socket, keeper: subprocess.Popen[bytes]) -> None:
-        deadline = time.monotonic() + self._boot_timeout_s
-        ended = os.pidfd_open(keeper.pid)
-        try:
-            with selectors.DefaultSelector() as selector:
-                selector.register(news, selectors.EVENT_READ)
-                selector.register(ended, selectors.EVENT_READ)
-                while events := selector.select(max(0.0, deadline - time.monotonic())):
-                    if all(key.fileobj is not news for key, _ in events):
-                        raise MachineError(f"{self.name} ended while it booted: {self.console()}")
-                    if self._hear(news.recv(4096).decode()):
-                        return
-            raise MachineError(f"{self.name} is not up after {self._boot_timeout_s:g} s: {self.console()}")
-        finally:
-            os.close(ended)
-
-    def _hear(self, message: str) -> bool:
-        """Takes one of nspawn's notifications (sd_notify(3)); true when the machine is up."""
-        values = dict(line.partition("=")[::2] for line in message.splitlines())
-        self.leader = int(values.get("X_NSPAWN_LEADER_PID", self.leader))
-        return values.get("READY") == "1"

@@ -98,6 +98,15 @@ def test_a_machine_ends_with_the_process_that_booted_it(number: signal.Signals) 
     wait_for("nothing of it is left", lambda: not processes_in(namespaces) and not Path(cgroup).exists())
 
 
+def test_a_machine_ends_even_if_the_shell_that_keeps_it_was_killed() -> None:
+    with Machine("forsaken") as machine:
+        assert machine.keeper is not None
+        namespaces = {mount_namespace(machine.leader), mount_namespace(machine.keeper.pid)}
+        machine.keeper.kill()
+    wait_for("nothing of it is left", lambda: not processes_in(namespaces))
+    assert not machine.cgroup.exists()
+
+
 def test_a_machine_that_cannot_boot_says_why_and_leaves_nothing() -> None:
     machine = Machine("stillborn", network=["--no-such-option"])
     with (

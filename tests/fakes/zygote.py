@@ -1,0 +1,70 @@
+"""Runs the command line many times at the price of one start: forks where a test would execute.
+
+Standard input is a socket. Each message there is a JSON object with arguments and environment, and carries
+the three standard files; it is answered by the pid. `{"wait": pid}` is answered by the exit status.
+"""
+
+import importlib
+import json
+import os
+import pkgutil
+import socket
+import sys
+import time
+from typing import Any, NoReturn
+
+import llmgwd.cli
+from llmgwd.cli.main import main
+
+MOST_BYTES = 65536
+
+
+def serve(control: socket.socket) -> None:
+    for module in pkgutil.iter_modules(llmgwd.cli.__path__, "llmgwd.cli."):
+        importlib.import_module(module.name)
+    importlib.import_module("llmgwd.model.spec")
+    while True:
+        data, files, _, _ = socket.recv_fds(control, MOST_BYTES, 3)
+        if not data:
+            return
+        order: dict[str, Any] = json.loads(data)
+        if "wait" in order:
+            _, status = os.waitpid(order["wait"], 0)
+            answer = os.waitstatus_to_exitcode(status)
+        else:
+            answer = os.fork()
+            if answer == 0:
+                control.close()
+                become(files, order["words"], order["environment"])
+            for file in files:
+                os.close(file)
+        control.send(json.dumps(answer).encode())
+
+
+def become(files: list[int], words: list[str], environment: dict[str, str]) -> NoReturn:
+    """What a new process would be."""
+    for number, file in enumerate(files):
+        os.dup2(file, number)
+        os.close(file)
+    os.environ.clear()
+    os.environ.update(environment)
+    time.tzset()
+    encoding = environment.get("PYTHONIOENCODING", "utf-8")
+    sys.stdin = open(0, encoding=encoding)
+    sys.stdout = open(1, "w", encoding=encoding)
+    sys.stderr = open(2, "w", encoding=encoding, errors="backslashreplace", buffering=1)
+    sys.argv = ["llmgwctl", *words]
+    status: object = 1
+    try:
+        status = main()
+    except SystemExit as end:
+        status = end.code
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        os._exit(status if isinstance(status, int) else 1)
+
+
+if __name__ == "__main__":
+    with socket.socket(fileno=0) as listening:
+        serve(listening)

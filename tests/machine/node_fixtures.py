@@ -1,0 +1,55 @@
+"""Fixtures: llmgwd on a machine that a module shares, and what has to be true after each of its tests."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.machine.machine import Machine
+from tests.machine.node import CONFIG, CONFIGURED, DAEMON, MANAGER, ROOT, SERVICE, TERMINAL, Node, engine
+
+SENTINEL = "sentinel.service"
+ENDED = {*TERMINAL}
+
+
+@pytest.fixture(scope="module")
+def booted_node() -> Iterator[Node]:
+    with Machine("node", enable=[DAEMON], files={CONFIG: CONFIGURED}) as machine:
+        node = Node(machine)
+        with node.service(SENTINEL, engine()):
+            yield node
+
+
+@pytest.fixture
+def node(booted_node: Node) -> Iterator[Node]:
+    """No shard is there before the test, and after it nothing is left that should not be."""
+    cursor = booted_node.machine.run(["journalctl", "--quiet", "--lines=0", "--show-cursor"]).stdout
+    sentinel = booted_node.identity(booted_node.main_pid(SENTINEL))
+    assert sentinel is not None
+    yield booted_node
+    sweep(booted_node)
+    assert booted_node.identity(booted_node.main_pid(SENTINEL)) == sentinel
+    entries = booted_node.log("--after-cursor=" + cursor.strip().removeprefix("-- cursor: "))
+    assert [entry for entry in entries if is_fault(str(entry["MESSAGE"]))] == []
+
+
+def sweep(node: Node) -> None:
+    """Stops and forgets every shard, and sees that nothing is left of them."""
+    node.systemctl("start", DAEMON)
+    node.call("StopAll", "a{sv}", "1", "timeout_seconds", "d", "0")
+    node.machine.wait_for("all to end", lambda: {one["State"] for one in node.shards().values()} <= ENDED)
+    shards = node.shards()
+    held = {one: (node.processes(shard), shard["Pid"]) for one, shard in shards.items()}
+    assert held == dict.fromkeys(shards, ((), 0))
+    remove = 'for id; do "$0" call -q -- {} {} {} RemoveShard s "$id" || exit; done'
+    node.machine.run(["sh", "-c", remove.format(SERVICE, ROOT, MANAGER), "busctl", *shards])
+    node.machine.wait_for("nothing is left", lambda: left(node) == "")
+
+
+def left(node: Node) -> str:
+    """Records, scopes, and children of the daemon: zombies, or gates that nobody watches."""
+    look = "ls /var/lib/llmgwd; systemctl list-units --all --plain --no-legend 'llmgw-shard-*'; "
+    return node.machine.run(["sh", "-c", f"{look} ps h --ppid {node.daemon_pid()} || :"]).stdout
+
+
+def is_fault(message: str) -> bool:
+    return "Traceback" in message or "a fault of llmgwd" in message

@@ -1,0 +1,58 @@
+"""Packages from Python's package index, each known by its hash: so nobody can put another in its place."""
+
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+
+class PackageError(Exception):
+    """pip could not get a package; says what it said last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """One version. `sha256`: of every file of it that may be taken, one for each kind of processor."""
+
+    name: str
+    version: str
+    sha256: tuple[str, ...]
+
+    @property
+    def directory(self) -> str:
+        return f"{self.name}-{self.version}"
+
+    @property
+    def requirement(self) -> str:
+        """A line of a requirements file (pip's documentation, "Secure installs")."""
+        return " ".join(
+            (f"{self.name}=={self.version}", *(f"--hash=sha256:{digest}" for digest in self.sha256))
+        )
+
+
+def install(package: Package, target: Path) -> None:
+    """Unpacks a wheel into a directory. Runs nothing of it. Raises PackageError."""
+    _pip("install", "--no-compile", "--only-binary=:all:", f"--target={target}", package=package)
+
+
+def download(package: Package, directory: Path) -> Path:
+    """The archive of a source package. pip asks its build script for its name. Raises PackageError."""
+    _pip("download", f"--no-binary={package.name}", f"--dest={directory}", package=package)
+    (archive,) = directory.iterdir()
+    return archive
+
+
+def _pip(*arguments: str, package: Package) -> None:
+    ran = subprocess.run(
+        [
+            sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "--no-input",
+            *arguments, "--no-deps", "--require-hashes", "--requirement=/dev/stdin",
+        ],
+        input=package.requirement,
+        capture_output=True,
+        text=True,
+        check=False,
+    )  # fmt: skip
+    if ran.returncode != 0:
+        said = [line for line in ran.stderr.splitlines() if line.startswith("ERROR")] or [ran.stderr.strip()]
+        raise PackageError(f"pip {arguments[0]} {package.name}: {said[-1]}")
