@@ -16,7 +16,7 @@ if command -v dpkg-query >/dev/null; then
 elif command -v rpm >/dev/null; then
     there() { rpm --quiet --query --whatprovides "$1"; }
     get() { dnf install -y "$@"; }
-    packages="systemd-container dbus make python3 python3-dbus-next python3-sdnotify python3-systemd python3-psutil python3-aiohttp"
+    packages="systemd-container dbus dbus-daemon make python3 python3-dbus-next python3-sdnotify python3-systemd python3-psutil python3-aiohttp"
 else
     say "knows dpkg and rpm only; see packaging/setup.sh for what has to be installed"
     exit 1

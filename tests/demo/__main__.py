@@ -12,8 +12,9 @@ from typing import Final
 
 from tests.demo import of_user
 from tests.demo.in_machine import in_machine
+from tests.demo.node import NotSo
 from tests.demo.place import Place
-from tests.demo.story import ID, NotSo, start_command, tell
+from tests.demo.story import ID, start_command, tell
 from tests.demo.teller import Teller
 from tests.machine.host import MachineError, what_is_missing
 from tests.machine.machine import CommandError

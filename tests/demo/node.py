@@ -8,6 +8,10 @@ from tests.demo.place import Place
 Shard = dict[str, Any]
 
 
+class NotSo(Exception):  # noqa: N818
+    """The story says what is not so; a sentence about what was found."""
+
+
 class Node:
     """llmgwd and what it runs, where the story happens."""
 
@@ -19,8 +23,11 @@ class Node:
         return list(json.loads(listed))
 
     def shard(self, id: str) -> Shard:
-        """Raises KeyError."""
-        return {shard["id"]: shard for shard in self.shards()}[id]
+        """Raises NotSo."""
+        for shard in self.shards():
+            if shard["id"] == id:
+                return shard
+        raise NotSo(f"llmgwd has no shard {id}")
 
     def log(self, id: str) -> list[str]:
         """All that the engine has printed."""

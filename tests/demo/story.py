@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from tests.demo.node import Node, Shard
+from tests.demo.node import Node, NotSo, Shard
 from tests.demo.place import Place
 from tests.demo.teller import Teller
 from tests.machine.waiting import wait_for
@@ -20,10 +20,6 @@ MANY_TOKENS: Final = 600
 BEFORE_THE_KILL: Final = 50
 STREAM_S: Final = 3.0
 STATUS: Final = ("State:", "Pid:", "Ready:", "Invocation:", "Adopted:")
-
-
-class NotSo(Exception):  # noqa: N818
-    """The story says what is not so; a sentence about what was found."""
 
 
 def tell(place: Place, teller: Teller) -> None:

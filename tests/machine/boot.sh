@@ -45,6 +45,9 @@ end() {
         # By exact path, deepest first; busy until the last process is gone, which takes milliseconds.
         find "$cgroup" -depth -type d -exec rmdir {} + 2>/dev/null || sleep 0.01
     done
+    # On a hybrid host nspawn makes one of the same name for its payload, which never has a process in it.
+    twin=/sys/fs/cgroup/systemd/${cgroup##*/}
+    [ ! -e "$twin" ] || find "$twin" -depth -type d -exec rmdir {} + 2>/dev/null || :
 }
 mkdir "$cgroup"
 trap end EXIT
