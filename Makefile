@@ -45,7 +45,7 @@ demo: setup ## shows it at work: a real engine outlives its daemon. KEEP=1 leave
 
 install: ## lays every file of a package down: DESTDIR=, PREFIX=/usr, SYSCONFDIR=/etc, PYCOMPILE=no
 	$(PYTHON) packaging/install_python.py --destdir "$(DESTDIR)" --prefix "$(PREFIX)" --python $(PYTHON) $(if $(filter no,$(PYCOMPILE)),--no-compile)
-	for unit in units/*.service units/*.slice; do $(call unit,$$unit,system); done
+	for unit in units/*.service units/*.slice units/*.target; do $(call unit,$$unit,system); done
 	for unit in units/user/*.service; do $(call unit,$$unit,user); done
 	for dropin in units/*.service.d/*.conf; do $(DATA) $$dropin "$(UNITS)/system/$${dropin#units/}"; done
 	$(DATA) units/journald@llmgw.conf "$(UNITS)/journald@llmgw.conf.d/llmgwd.conf"

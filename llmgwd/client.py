@@ -10,9 +10,10 @@ from typing import Any, Final
 
 from llmgwd.bus.connection import Connection
 from llmgwd.bus.errors import BusLost, CallFailed, CallTimedOut
+from llmgwd.bus.values import plain
 from llmgwd.client_errors import NAME, Unanswered, Unreachable, translated
 from llmgwd.client_presence import Presence
-from llmgwd.client_values import dictionary, plain, text
+from llmgwd.client_values import dictionary, text
 
 ROOT: Final = "/org/llmgw/Node1"
 MANAGER: Final = NAME + ".Manager"

@@ -52,5 +52,8 @@ def translated(failed: bus.CallFailed) -> Exception:
         return Unanswered("it went away before it answered")
     name = failed.error.rpartition(".")[2]
     kind = _KINDS.get(failed.error)
+    if kind is NotAllowed and failed.text.startswith("Rejected send message"):
+        # dbus-daemon goes on with 300 characters about both processes, which only its log is for
+        return NotAllowed("the policy of the bus does not let this user call llmgwd")
     text = failed.text.removeprefix(f"{name}: ").removeprefix(f"{kind.__name__}: " if kind else "")
     return kind(text) if kind else UnknownRefusal(failed.error, text)

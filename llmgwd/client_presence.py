@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Final
 
 from llmgwd.bus.connection import Connection, Signal
-from llmgwd.bus.errors import BusLost, CallTimedOut
-from llmgwd.client_errors import NAME, Unanswered, Unreachable
+from llmgwd.bus.errors import BusLost, CallFailed, CallTimedOut
+from llmgwd.client_errors import NAME, Unanswered, Unreachable, translated
 
 _DBUS: Final = "org.freedesktop.DBus"
 
@@ -25,12 +25,14 @@ class Presence:
         return self._connection.connected and self._here.is_set()
 
     async def follow(self) -> None:
-        """From here on `on_change` is told. Raises Unanswered when the bus is lost meanwhile."""
+        """From here on `on_change` is told. Raises Unanswered without a bus, a Refusal by the bus itself."""
         if not self._follows:
             try:
                 await self._connection.subscribe(
                     self._owner_changed, sender=_DBUS, interface=_DBUS, member="NameOwnerChanged", arg0=NAME
                 )
+            except CallFailed as error:
+                raise translated(error) from error
             except (BusLost, CallTimedOut) as error:
                 raise Unanswered("the bus went away") from error
             self._follows = True

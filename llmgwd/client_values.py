@@ -1,4 +1,4 @@
-"""Plain values to Variants and back, as a client of the daemon needs it.
+"""Plain values as the arguments of a call to the daemon.
 
 What does not fit its key's signature is sent as what it is: refusing it, by name, is the daemon's part.
 """
@@ -11,17 +11,6 @@ from llmgwd.model.errors import InvalidSpec
 from llmgwd.model.wording import shown
 
 _Check = Callable[[object], bool]
-
-
-def plain(value: Any) -> Any:
-    """The value without its Variants, all the way down."""
-    if isinstance(value, Variant):
-        return plain(value.value)
-    if isinstance(value, list):
-        return [plain(item) for item in value]
-    if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items()}
-    return value
 
 
 def text(where: str, value: str) -> str:

@@ -8,11 +8,11 @@ from functools import partial
 from typing import Final
 
 from llmgwd.bus.connection import Signal
-from llmgwd.bus.errors import BusLost, CallTimedOut
+from llmgwd.bus.errors import BusLost, CallFailed, CallTimedOut
 from llmgwd.bus.names import from_path_label
+from llmgwd.bus.values import plain
 from llmgwd.client import MANAGER, PROPERTIES, ROOT, SHARD, NodeClient
-from llmgwd.client_errors import NAME, Unanswered, Unreachable
-from llmgwd.client_values import plain
+from llmgwd.client_errors import NAME, Unanswered, Unreachable, translated
 
 _OBJECT_MANAGER: Final = "org.freedesktop.DBus.ObjectManager"
 
@@ -70,6 +70,7 @@ class Watch:
 
     async def begin(self) -> None:
         """Fill `shards`; what changes from here on is news. Raises Unreachable, or a Refusal to list them."""
+        self._client.presence.on_change.append(self._presence_changed)
         await self._client.presence.follow()
         for handler, interface, member, path, arg0 in (
             (self._state_changed, MANAGER, "ShardStateChanged", ROOT, None),
@@ -82,10 +83,11 @@ class Watch:
                     partial(self._put, handler),
                     sender=NAME, interface=interface, member=member, path=path, arg0=arg0,
                 )  # fmt: skip
+            except CallFailed as error:
+                raise translated(error) from error
             except (BusLost, CallTimedOut) as error:
                 raise Unanswered("the bus went away") from error
         self.shards = await self._list()
-        self._client.presence.on_change.append(self._presence_changed)
 
     async def news(self, timeout_s: float | None = None) -> News | None:
         """Wait for the next; None when there is none in that time."""

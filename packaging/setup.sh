@@ -12,11 +12,14 @@ if command -v dpkg-query >/dev/null; then
         export DEBIAN_FRONTEND=noninteractive
         apt-get update -q && apt-get install -q -y --no-install-recommends "$@"
     }
-    packages="systemd-container dbus python3-venv python3-dbus-next python3-sdnotify python3-systemd python3-psutil python3-aiohttp"
+    # procps for the tests, libgomp1 for the prebuilt llama-server of the demonstration.
+    packages="systemd-container dbus procps libgomp1 python3-venv"
+    packages="$packages python3-dbus-next python3-sdnotify python3-systemd python3-psutil python3-aiohttp"
 elif command -v rpm >/dev/null; then
     there() { rpm --quiet --query --whatprovides "$1"; }
     get() { dnf install -y "$@"; }
-    packages="systemd-container dbus dbus-daemon make python3 python3-dbus-next python3-sdnotify python3-systemd python3-psutil python3-aiohttp"
+    packages="systemd-container dbus dbus-daemon procps-ng libgomp tar findutils python3"
+    packages="$packages python3-dbus-next python3-sdnotify python3-systemd python3-psutil python3-aiohttp"
 else
     say "knows dpkg and rpm only; see packaging/setup.sh for what has to be installed"
     exit 1

@@ -10,9 +10,10 @@ import pytest
 
 from llmgwd.bus.connection import Connection
 from llmgwd.bus.errors import CallFailed
+from llmgwd.bus.values import plain
 from llmgwd.client import NodeClient
 from llmgwd.client_errors import Unanswered, UnknownRefusal, Unreachable, translated
-from llmgwd.client_values import dictionary, plain
+from llmgwd.client_values import dictionary
 from llmgwd.client_watch import Changed, DaemonCame, DaemonLeft, News, Removed, StateChanged, Watch
 from llmgwd.model import errors
 from llmgwd.model.errors import BY_NAME, InvalidSpec, LimitExceeded, NoSuchShard, NotAllowed, Refusal
@@ -97,7 +98,12 @@ async def test_a_refusal_is_an_exception_of_its_own(node: FakeNode, client: Node
             if kind is not NotAllowed
         ),
         (DBUS + "AccessDenied", "AccessDenied: no", NotAllowed, "NotAllowed: no"),
-        (DBUS + "AccessDenied", "Rejected send message", NotAllowed, "NotAllowed: Rejected send message"),
+        (
+            DBUS + "AccessDenied",
+            "Rejected send message",
+            NotAllowed,
+            "NotAllowed: the policy of the bus does not let this user call llmgwd",
+        ),
         (DBUS + "InteractiveAuthorizationRequired", "no", NotAllowed, "NotAllowed: no"),
         (DBUS + "LimitsExceeded", "LimitsExceeded: no", LimitExceeded, "LimitExceeded: no"),
         (DBUS + "UnknownMethod", "no", UnknownRefusal, "UnknownMethod: no"),

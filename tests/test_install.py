@@ -56,6 +56,7 @@ def test_every_file_is_where_a_package_has_it(stage: Path) -> None:
         f"{info}/METADATA",
         f"{info}/entry_points.txt",
         "usr/lib/systemd/journald@llmgw.conf.d/llmgwd.conf",
+        "usr/lib/systemd/system/llmgw-engines.target",
         "usr/lib/systemd/system/llmgw.slice",
         "usr/lib/systemd/system/llmgwd.service",
         "usr/lib/systemd/system/systemd-journald@llmgw.service.d/llmgwd.conf",

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
 from llmgwd.host.journal_text import LONGEST_LINE_BYTES, shown
+from llmgwd.model.identifiers import journal_identifier
 
 _ENGINE: Final = "engine"
 _ADDED_BY_ENGINES: Final = ("ray-head",)
@@ -30,7 +31,7 @@ class Source:
     processes: tuple[str, ...]
     several: bool
     unit: str
-    uid: int | None
+    uids: tuple[int, ...]
     invocation_id: str
     since_us: int
     user: bool
@@ -44,7 +45,7 @@ class Source:
             processes=(*(sidecars or _ADDED_BY_ENGINES), _ENGINE),
             several=bool(sidecars) or shard["Spec"].get("executor") == "ray",
             unit=shard["Unit"],
-            uid=os.getuid() if user else _uid_of(shard["Spec"].get("user", "")),
+            uids=(os.getuid(),) if user else _uids(shard["Spec"].get("user", "")),
             invocation_id=shard["InvocationId"],
             since_us=shard["Started"] or time.time_ns() // 1000,
             user=user,
@@ -52,12 +53,11 @@ class Source:
 
     def command(self, lines: int) -> list[str]:
         """Prints the last lines and goes on: one reading of the journal, so none is left out or repeated."""
-        ours = ["_TRANSPORT=stdout", *(f"SYSLOG_IDENTIFIER={self.id}/{name}" for name in self.processes)]
+        names = [journal_identifier(self.id, process) for process in self.processes]
+        ours = ["_TRANSPORT=stdout", *(f"SYSLOG_IDENTIFIER={name}" for name in names)]
         unit = "_SYSTEMD_USER_UNIT" if self.user else "_SYSTEMD_UNIT"
         # The scope has what runs under another uid (containers), the uid what was moved out of the scope.
-        either = [*ours, f"{unit}={self.unit}"]
-        if self.uid is not None:
-            either += ["+", *ours, f"_UID={self.uid}"]
+        either = [*ours, f"{unit}={self.unit}", "+", *ours, *(f"_UID={uid}" for uid in self.uids)]
         return [
             "journalctl", "--quiet", "--follow", f"--lines={lines}", "--all",
             # which namespace engines write to is in the daemon's configuration; no other has such lines
@@ -107,11 +107,12 @@ def readable(*, user: bool) -> bool:
     )
 
 
-def _uid_of(user: str) -> int | None:
+def _uids(user: str) -> tuple[int, ...]:
+    """Root's, which has something to say when an engine cannot be run, and the engine's."""
     try:
-        return pwd.getpwnam(user).pw_uid
+        return (0, pwd.getpwnam(user).pw_uid)
     except KeyError:
-        return None
+        return (0,)
 
 
 def _bytes(message: str | Sequence[int] | None) -> bytes:

@@ -49,7 +49,8 @@ async def _follow(client: NodeClient, arguments: Namespace) -> int:
                 if line is not None:
                     print_json_line(line) if arguments.json else print(line, flush=True)
         complaint = (await stderr.read()).decode(errors="replace").strip()
-        problem(arguments.what, f"journalctl ended: {complaint or f'status {await process.wait()}'}")
+        status = await process.wait()
+        problem(arguments.what, f"journalctl ended: {complaint or f'status {status}'}")
     return exits.FAILED
 
 
@@ -60,7 +61,12 @@ async def _running(
     pipe = asyncio.subprocess.PIPE
     try:
         process = await asyncio.create_subprocess_exec(
-            *command, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe, limit=_LONGEST_RECORD
+            *command,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=pipe,
+            stderr=pipe,
+            limit=_LONGEST_RECORD,
+            process_group=0,  # a ^C is ours: asyncio complains about a child that ends just as it is ended
         )
     except OSError as error:
         raise Unusable(f"cannot run {command[0]}: {error.strerror}") from error

@@ -146,10 +146,7 @@ _COMMANDS: Sequence[tuple[str, str, *tuple[Adds, ...]]] = (
     ("events", "Show each change of state as it comes.", _json),
     ("orphans", "List scopes that no record describes.", _json),
     ("kill-orphan", "Kill such a scope.", _unit),
-    (
-        "reload",
-        "Let the daemon read its configuration again.",
-    ),
+    ("reload", "Let the daemon read its configuration again."),
 )
 
 if __name__ == "__main__":

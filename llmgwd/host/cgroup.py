@@ -23,8 +23,8 @@ def is_unified() -> bool:
 class Cgroup:
     """`path` is the one that /proc/PID/cgroup shows, `/llmgw.slice/llmgw-shard-a.scope`.
 
-    A group that has gone is empty: PID 1 removes it right after its last process. One that cannot be read, for
-    want of a file descriptor say, is not.
+    A group that has gone is empty: PID 1 removes it right after its last process. One that cannot be read,
+    for want of a file descriptor say, is not.
     """
 
     def __init__(self, path: str) -> None:
@@ -35,7 +35,7 @@ class Cgroup:
     def is_populated(self) -> bool:
         """Zombies do not count (cgroup-v2.rst, `cgroup.events`)."""
         try:
-            return _is_populated((self._folder / "cgroup.events").read_text())
+            return self._look()
         except OSError as error:
             return error.errno not in _GONE
 
@@ -70,10 +70,11 @@ class Cgroup:
         """Returns as soon as nobody is left; costs nothing meanwhile."""
         while True:
             try:
-                return await self._wait_empty()
+                await self._wait_empty()
+                return
             except OSError as error:
                 if error.errno in _GONE:
-                    return None
+                    return
             await asyncio.sleep(_AGAIN_S)
 
     async def _wait_empty(self) -> None:
@@ -85,14 +86,18 @@ class Cgroup:
             epoll.register(events.fileno(), select.EPOLLPRI)
             loop.add_reader(epoll.fileno(), changed.set)
             try:
-                # Reading from the start is what makes the next change show.
-                while _is_populated(events.readall().decode()):
+                while self._look():
                     await changed.wait()
                     changed.clear()
                     epoll.poll(0)
+                    # Reading from the start is what makes the next change show.
                     events.seek(0)
+                    events.readall()
             finally:
                 loop.remove_reader(epoll.fileno())
+
+    def _look(self) -> bool:
+        return _value((self._folder / "cgroup.events").read_text(), "populated") == 1
 
     def _read(self, name: str) -> str:
         try:
@@ -108,10 +113,6 @@ class Cgroup:
 def _raise_unless_gone(error: OSError) -> None:
     if error.errno not in _GONE:
         raise error
-
-
-def _is_populated(events: str) -> bool:
-    return _value(events, "populated") == 1
 
 
 def _value(text: str, key: str) -> int:

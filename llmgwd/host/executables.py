@@ -1,6 +1,7 @@
 """Can this user run that program, there? Asked before anything starts, so that a no is a plain sentence."""
 
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -24,40 +25,49 @@ def resolve(executable: str, *, path: str, identity: Identity | None) -> str:
         raise EngineUnavailable(f"executable {executable} not found in {path}")
     if not found.startswith("/"):
         raise EngineUnavailable(f"executable {executable} is not an absolute path")
-    _check_file(Path(found))
+    interpreter = _check_file(Path(found))
     if not _may_run(found, identity):
         raise EngineUnavailable(f"executable {found} may not be run by user {_name(identity)}")
+    if interpreter and not _may_run(interpreter, identity):
+        raise EngineUnavailable(
+            f"executable {found}: its interpreter {interpreter} may not be run by user {_name(identity)}"
+        )
     return found
 
 
 def check_directory(folder: str, *, identity: Identity | None) -> None:
     """Raises EngineUnavailable, naming the directory, where the user could not work in it."""
-    if not Path(folder).is_dir():
+    if not os.path.isdir(folder):
         raise EngineUnavailable(f"working directory {folder} does not exist or is no directory")
     if not _may_run(folder, identity):
         raise EngineUnavailable(f"working directory {folder} may not be entered by user {_name(identity)}")
 
 
-def _check_file(path: Path) -> None:
+def _check_file(path: Path) -> str:
+    """The interpreter of a script, empty for a program."""
     try:
         mode = path.stat().st_mode
+        if not stat.S_ISREG(mode):  # opening a pipe would wait for its writer
+            raise EngineUnavailable(f"executable {path} is no regular file")
         with path.open("rb") as file:
             head = file.read(256)
     except OSError as error:
         raise EngineUnavailable(f"executable {path}: {error.strerror}") from error
-    if not stat.S_ISREG(mode):
-        raise EngineUnavailable(f"executable {path} is no regular file")
     if not mode & 0o111:
         raise EngineUnavailable(f"executable {path} has no execute permission")
-    if head.startswith(b"#!"):
-        words = head[2:].split(b"\n", 1)[0].split()
-        interpreter = Path(os.fsdecode(words[0])) if words else Path()
-        if not interpreter.is_file() or not os.access(interpreter, os.X_OK):
-            raise EngineUnavailable(f"executable {path}: its interpreter {interpreter} is not there")
-    elif not _is_native(head):
-        raise EngineUnavailable(
-            f"executable {path} is neither a program of this machine nor a script with #!"
-        )
+    if not head.startswith(b"#!"):
+        if not _is_native(head):
+            raise EngineUnavailable(
+                f"executable {path} is neither a program of this machine nor a script with #!"
+            )
+        return ""
+    # As the kernel reads it: blanks and tabs divide, the CR of a file from Windows is part of the name.
+    interpreter = os.fsdecode(re.split(rb"[ \t\n]", head[2:].lstrip(b" \t"), maxsplit=1)[0])
+    if not interpreter:
+        raise EngineUnavailable(f"executable {path}: its first line names no interpreter")
+    if not os.path.isfile(interpreter) or not os.access(interpreter, os.X_OK):
+        raise EngineUnavailable(f"executable {path}: its interpreter {interpreter} is not there")
+    return interpreter
 
 
 def _is_native(head: bytes) -> bool:
@@ -93,8 +103,9 @@ def _may_run(path: str, identity: Identity | None) -> bool:
 
 
 def _modes_allow(path: Path, identity: Identity) -> bool:
+    # A link has to be reached as well as what it leads to.
     real = path.resolve()
-    return all(_mode_allows(step.stat(), identity) for step in (real, *real.parents))
+    return all(_mode_allows(step.stat(), identity) for step in {real, *real.parents, *path.parents})
 
 
 def _mode_allows(step: os.stat_result, identity: Identity) -> bool:

@@ -20,16 +20,18 @@ _SHELL = ("/bin/sh", str(Path(__file__).with_name("gate.sh")))
 
 _BLANKS = " " * 15 + "\n"
 
-# What a loader or a shell acts upon, sets or changes: given to the program once privileges are dropped, never to
-# the gate, which is root's (ld.so(8); bash(1) and dash(1), shell variables).
+# What a loader or a shell acts upon, sets or changes: given to the program once privileges are dropped, never
+# to the gate, which is root's (ld.so(8); bash(1) and dash(1), shell variables).
 _LATE_PREFIXES = ("LD_", "BASH", "GLIBC_", "MALLOC_")
 _LATE_NAMES = frozenset(
-    (
-        "GCONV_PATH LOCPATH NLSPATH _ DIRSTACK ENV EPOCHREALTIME EPOCHSECONDS EUID FUNCNAME GROUPS HISTCMD IFS "
-        "LINENO OLDPWD OPTARG OPTERR OPTIND PIPESTATUS POSIXLY_CORRECT PPID PS1 PS2 PS4 PWD RANDOM REPLY "
-        "SECONDS SHELLOPTS SHLVL SRANDOM TMOUT UID"
-    ).split()
-)
+    {
+        "GCONV_PATH", "LOCPATH", "NLSPATH",
+        "_", "DIRSTACK", "ENV", "EPOCHREALTIME", "EPOCHSECONDS", "EUID", "FUNCNAME", "GROUPS", "HISTCMD",
+        "IFS", "LINENO", "OLDPWD", "OPTARG", "OPTERR", "OPTIND", "PIPESTATUS", "POSIXLY_CORRECT", "PPID",
+        "PS1", "PS2", "PS4", "PWD", "RANDOM", "REPLY", "SECONDS", "SHELLOPTS", "SHLVL", "SRANDOM", "TMOUT",
+        "UID",
+    }
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ from llmgwd.host.identity import Identity, Users
 from llmgwd.host.journal import JournalUnavailable, open_stream
 from llmgwd.host.records import RecordStore
 from llmgwd.model.errors import EngineUnavailable
+from llmgwd.model.identifiers import journal_identifier
 from llmgwd.model.spec import ShardSpec
 
 
@@ -69,7 +70,7 @@ class Launcher:
             memlock=_memlock(self.config.agent),
         )
         try:
-            output = open_stream(f"{shard}/{process.name}", unit, namespace=self._namespace)
+            output = open_stream(journal_identifier(shard, process.name), unit, namespace=self._namespace)
         except JournalUnavailable as error:
             raise EngineUnavailable(f"no output for process {process.name}: {error}") from error
         with output:
@@ -99,7 +100,7 @@ def read_environment_file(path: str) -> Mapping[str, str]:
     Raises EngineUnavailable, naming the file and the line's number, never what it holds.
     """
     try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
+        lines = Path(path).read_text(encoding="utf-8").split("\n")  # a value may hold U+2028
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or "not UTF-8"
         raise EngineUnavailable(f"environment file {path}: {why}") from error
@@ -108,7 +109,7 @@ def read_environment_file(path: str) -> Mapping[str, str]:
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         name, equals, value = line.partition("=")
-        if not equals or not name.strip() or "\0" in line:
+        if not equals or len(name.split()) != 1 or "\0" in line:  # `export NAME=value` is a shell's
             raise EngineUnavailable(f"environment file {path}: line {number} is not NAME=value")
         found[name.strip()] = value
     return found

@@ -17,6 +17,7 @@ from llmgwd.host.cgroup import Cgroup
 _TIMEOUT_S = 2.0
 _LARGEST_ANSWER = 1024 * 1024
 _SHOWN = 120
+_LONGEST = 1024
 
 
 class Probes:
@@ -27,6 +28,8 @@ class Probes:
             timeout=aiohttp.ClientTimeout(total=_TIMEOUT_S),
             connector=aiohttp.TCPConnector(force_close=True, limit=64, ssl=False),
             cookie_jar=aiohttp.DummyCookieJar(),
+            headers={"Accept-Encoding": "identity"},
+            auto_decompress=False,  # a megabyte can be made to hold a gigabyte
             trust_env=False,
         )
 
@@ -35,6 +38,9 @@ class Probes:
 
     async def ask(self, http: Http, control_group: str, *, verify_listener: bool) -> str:
         """What stands between the engine and serving its model, as a sentence; empty when nothing does."""
+        return _sentence(await self._ask(http, control_group, verify_listener))
+
+    async def _ask(self, http: Http, control_group: str, verify_listener: bool) -> str:
         status, body = await self._get(http.base_url + http.health_path)
         if status != 200:
             return body if status == 0 else f"answers {status}{_message(body)}"
@@ -51,14 +57,14 @@ class Probes:
         names = _model_names(body)
         if http.served_model in names:
             return ""
-        return f"serves {', '.join(names) or 'no model'}, expected {http.served_model}"
+        return f"serves {', '.join(names)[:_SHOWN] or 'no model'}, expected {http.served_model}"
 
     async def is_listening(self, host: str, port: int) -> bool:
         """Whether something accepts a connection there. A name that does not resolve is not listening yet."""
         try:
             async with asyncio.timeout(_TIMEOUT_S):
                 _, writer = await asyncio.open_connection(host, port)
-        except (OSError, TimeoutError):
+        except (OSError, TimeoutError, UnicodeError):  # a host name can be one that no resolver takes
             return False
         writer.close()
         with contextlib.suppress(OSError):
@@ -74,7 +80,9 @@ class Probes:
         where = urlsplit(url).netloc
         try:
             async with self._session.get(url, allow_redirects=False) as response:
-                body = await response.content.read(_LARGEST_ANSWER)
+                body = bytearray()
+                while len(body) < _LARGEST_ANSWER and (piece := await response.content.readany()):
+                    body += piece
                 return response.status, body.decode("utf-8", "replace")
         except TimeoutError:
             return 0, f"no answer from {where} in {_TIMEOUT_S:g} s"
@@ -82,6 +90,13 @@ class Probes:
             return 0, f"{where}: {_why(error.os_error)}"
         except (aiohttp.ClientError, OSError) as error:
             return 0, f"{where}: {type(error).__name__} instead of an answer"
+        except UnicodeError:
+            return 0, f"{where}: no name of a host"
+
+
+def _sentence(text: str) -> str:
+    """Fit for D-Bus and a terminal: engines and strangers have a word in it."""
+    return "".join(character if character.isprintable() else "\ufffd" for character in text[:_LONGEST])
 
 
 def _why(error: OSError) -> str:
@@ -99,7 +114,7 @@ def _message(body: str) -> str:
     """`: Loading model`, where the body is JSON that says something, or a short line of text."""
     try:
         content = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         text = body.strip()
         return f": {text}" if text and len(text) <= _SHOWN and "\n" not in text and text.isprintable() else ""
     while isinstance(content, dict):
@@ -110,7 +125,7 @@ def _message(body: str) -> str:
 def _model_names(body: str) -> list[str]:
     try:
         content = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return []
     data = content.get("data") if isinstance(content, dict) else None
     if not isinstance(data, list):

@@ -5,6 +5,7 @@ import fcntl
 import json
 import os
 import shutil
+import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -82,8 +83,9 @@ class RecordStore:
         return self.folder / (name + ".exits")
 
     def _read(self, path: Path) -> object:
-        if path.stat().st_size > _LARGEST:
-            raise ValueError("larger than any record")
+        about = path.stat()
+        if not stat.S_ISREG(about.st_mode) or about.st_size > _LARGEST:  # a pipe would be waited for
+            raise ValueError("no record of ours")
         return json.loads(path.read_text(encoding="utf-8"))
 
     def _sync_folder(self) -> None:

@@ -26,8 +26,8 @@ class Places:
     def of_user(cls) -> "Places":
         """As the XDG base directory specification says."""
         home = Path.home()
-        configuration = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config")
-        state = Path(os.environ.get("XDG_STATE_HOME") or home / ".local/state")
+        configuration = _base("XDG_CONFIG_HOME", home / ".config")
+        state = _base("XDG_STATE_HOME", home / ".local/state")
         return cls(configuration / "llmgwd/llmgwd.toml", True, str(state / "llmgwd"), str(home))
 
     def read(self) -> Config:
@@ -52,3 +52,9 @@ class Places:
                 why = getattr(error, "strerror", None) or "not UTF-8"
                 raise InvalidConfig(f"{file}: {why}") from error
         return found
+
+
+def _base(name: str, default: Path) -> Path:
+    """A base directory; one that is not absolute is to be ignored."""
+    path = Path(os.environ.get(name, ""))
+    return path if path.is_absolute() else default

@@ -20,6 +20,7 @@ _PATH = "/org/freedesktop/systemd1"
 _MANAGER = "org.freedesktop.systemd1.Manager"
 _UNIT = "org.freedesktop.systemd1.Unit"
 _PROPERTIES = "org.freedesktop.DBus.Properties"
+_PEER = "org.freedesktop.DBus.Peer"
 
 _PREFIX = "llmgw-shard-"
 _SUFFIX = ".scope"
@@ -30,6 +31,13 @@ _LONGEST_NAME = 200
 # PID 1 is deaf for over a second while it reloads; a job may wait for other jobs.
 _CALL_S = 25.0
 _JOB_S = 30.0
+
+# What the bus answers in place of a PID 1 that is executing itself anew: nothing is known then.
+_AWAY = frozenset(
+    f"org.freedesktop.DBus.Error.{name}"
+    for name in ("NoReply", "NameHasNoOwner", "ServiceUnknown", "Disconnected")
+)
+_AWAY_STEP_S = 0.1
 
 
 class ScopeExists(Exception):  # noqa: N818
@@ -51,8 +59,12 @@ def scope_name(id: str) -> str:
 
 
 def shard_id(unit: str) -> str:
-    """The id that a scope's name was made of; of a shortened name what there is."""
-    return unit_unescape(unit.removeprefix(_PREFIX).removesuffix(_SUFFIX))
+    """The id that a scope's name was made of; of a shortened name, or one that is not ours, what there is."""
+    escaped = unit.removeprefix(_PREFIX).removesuffix(_SUFFIX)
+    try:
+        return unit_unescape(escaped)
+    except ValueError:  # cut off inside of a character, say
+        return escaped
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +83,22 @@ class _EndedJobs:
     def __init__(self) -> None:
         self._results: dict[str, str] = {}
         self._news = asyncio.Event()
+        self._missed = False
 
     def add(self, job: str, result: str) -> None:
         self._results[job] = result
         self._news.set()
 
+    def miss(self) -> None:
+        """The bus was lost: an end may have been told to nobody."""
+        self._missed = True
+        self._news.set()
+
     async def wait(self, job: str) -> str:
+        """Raises BusLost."""
         while job not in self._results:
+            if self._missed:
+                raise BusLost(f"the bus was lost before {job} ended")
             self._news.clear()
             await self._news.wait()
         return self._results[job]
@@ -100,7 +121,7 @@ class Systemd:
             self._on_job_removed, sender=_SERVICE, interface=_MANAGER, member="JobRemoved"
         )
         await self._bus.subscribe(self._on_job_new, sender=_SERVICE, interface=_MANAGER, member="JobNew")
-        self._bus.on_reconnect.append(self._subscribe)
+        self._bus.on_reconnect.append(self._resume)
         await self._subscribe()
 
     async def start(
@@ -178,7 +199,7 @@ class Systemd:
         PID 1 sends the news of a job before it answers us, so that a round trip makes the answer current.
         """
         with contextlib.suppress(BusLost, CallTimedOut, CallFailed):
-            await self._bus.call(_SERVICE, _PATH, "org.freedesktop.DBus.Peer", "Ping", timeout_s=2.0)
+            await self._bus.call(_SERVICE, _PATH, _PEER, "Ping", timeout_s=2.0)
         look = self._looks.get(unit)
         if look is not None:
             await asyncio.wait({look})
@@ -191,7 +212,13 @@ class Systemd:
             return False
 
     async def wait_reachable(self) -> None:
-        await self._bus.wait_connected()
+        """Returns when PID 1 answers; it is off the bus for a moment while it executes itself anew."""
+        while True:
+            await self._bus.wait_connected()
+            with contextlib.suppress(BusLost, CallTimedOut, CallFailed):
+                await self._call(_PATH, _PEER, "Ping")
+                return
+            await asyncio.sleep(_AWAY_STEP_S)
 
     async def _start_transient(self, unit: str, properties: dict[str, Variant]) -> str:
         if self._oom_policy:
@@ -201,8 +228,9 @@ class Systemd:
             (job,) = await self._manager("StartTransientUnit", "ssa(sv)a(sa(sv))", unit, "fail", body, [])
         except CallFailed as error:
             name = error.error.rpartition(".")[2]
-            if name == "PropertyReadOnly" and self._oom_policy and "OOMPolicy" in error.text:
-                log.info("this systemd has no OOMPolicy for scopes; it is left out")
+            if name == "PropertyReadOnly" and "OOMPolicy" in properties and "OOMPolicy" in error.text:
+                if self._oom_policy:  # one of a burst is the first to learn it
+                    log.info("this systemd has no OOMPolicy for scopes; it is left out")
                 self._oom_policy = False
                 properties.pop("OOMPolicy")
                 return await self._start_transient(unit, properties)
@@ -210,6 +238,11 @@ class Systemd:
                 raise ScopeExists(unit) from error
             raise ScopeRefused(f"cannot start scope {unit}: {error.text}") from error
         return str(job)
+
+    async def _resume(self) -> None:
+        for ended in self._starting.values():
+            ended.miss()
+        await self._subscribe()
 
     async def _subscribe(self) -> None:
         with contextlib.suppress(CallFailed):  # AlreadySubscribed
@@ -223,16 +256,26 @@ class Systemd:
                 raise
 
     async def _manager(self, member: str, signature: str = "", *body: object) -> list[Any]:
-        return await self._bus.call(_SERVICE, _PATH, _MANAGER, member, signature, *body, timeout_s=_CALL_S)
+        return await self._call(_PATH, _MANAGER, member, signature, *body)
 
     async def _get(self, unit: str, interface: str, name: str) -> Any:
         return await self._get_from(unit_path(unit), interface, name)
 
     async def _get_from(self, path: str, interface: str, name: str) -> Any:
-        (value,) = await self._bus.call(
-            _SERVICE, path, _PROPERTIES, "Get", "ss", interface, name, timeout_s=_CALL_S
-        )
+        (value,) = await self._call(path, _PROPERTIES, "Get", "ss", interface, name)
         return plain(value)
+
+    async def _call(
+        self, path: str, interface: str, member: str, signature: str = "", *body: object
+    ) -> list[Any]:
+        try:
+            return await self._bus.call(
+                _SERVICE, path, interface, member, signature, *body, timeout_s=_CALL_S
+            )
+        except CallFailed as error:
+            if error.error in _AWAY:
+                raise CallTimedOut(f"systemd was off the bus when asked to {member}") from error
+            raise
 
     def _on_job_removed(self, signal: Signal) -> None:
         _, job, unit, result = signal.body

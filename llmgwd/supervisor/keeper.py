@@ -57,7 +57,7 @@ class Keeper:
         self._watched: set[str] = set()
         self._loop = asyncio.get_running_loop()
         self._task: asyncio.Task[None] | None = None
-        shard.announce = lambda: changed(shard, None)
+        shard.announce = lambda: self._tell(None)
 
     @property
     def record(self) -> Record:
@@ -87,20 +87,15 @@ class Keeper:
 
     async def stop(self, limit_s: float, drain_s: float) -> None:
         """Returns when the stop has begun. A shorter limit than that of a stop under way takes over."""
-        record, now = self.record, time.monotonic()
-        if record.phase in _ENDING:
-            if now + limit_s < record.stop_until:
-                self.shard.note(keep=True, stop_until=now + limit_s, stop_limit_s=limit_s)
-                self.shard.limit_changed.set()
-            return
-        if record.phase is Phase.FINISHING and drain_s > 0:
-            until, limit_s = min(record.finish_until, now + drain_s), min(record.stop_limit_s, limit_s)
-            self.shard.note(keep=True, finish_until=until, stop_limit_s=limit_s)
-        elif record.phase in _SERVING and drain_s > 0 and record.plan.http is not None:
-            changes = Changes(stop_asked=True, stop_limit_s=limit_s, finish_until=now + drain_s)
+        record, until = self.record, time.monotonic() + drain_s
+        if record.phase is Phase.FINISHING:
+            limit_s = min(limit_s, record.stop_limit_s)
+        if record.phase in _SERVING and drain_s > 0 and record.plan.http is not None:
+            changes = Changes(stop_asked=True, stop_limit_s=limit_s, finish_until=until)
             await self._ask(Fact.DRAINING_STOP_ASKED, "finishing requests", changes)
-        else:
+        elif record.phase is not Phase.FINISHING or drain_s <= 0:
             await self._ask(Fact.STOP_ASKED, "stopping", Changes(stop_asked=True, stop_limit_s=limit_s))
+        self._hasten(limit_s, until)
 
     def stopped_by_systemd(self) -> None:
         """Somebody has asked systemd to stop the scope, or the slice, or the machine."""
@@ -122,6 +117,16 @@ class Keeper:
         self.shard.inbox.put_nowait(News(fact, reason, changes, taken))
         await taken
 
+    def _hasten(self, limit_s: float, finish_until: float) -> None:
+        """A stop that was under way before, or came first, ends when the shorter of both is over."""
+        record, now = self.record, time.monotonic()
+        if record.phase is Phase.FINISHING:
+            until = min(record.finish_until, finish_until)
+            self.shard.note(keep=True, finish_until=until, stop_limit_s=min(record.stop_limit_s, limit_s))
+        elif record.phase in _ENDING and now + limit_s < record.stop_until:
+            self.shard.note(keep=True, stop_until=now + limit_s, stop_limit_s=limit_s)
+            self.shard.limit_changed.set()
+
     async def _run(self) -> None:
         self._arrange()
         while not is_terminal(self.record.phase):
@@ -139,7 +144,9 @@ class Keeper:
     async def _take(self, news: News) -> None:
         shard, before = self.shard, self.record
         moved = after(before.phase, news.fact) if news.fact else None
-        record = replace(before, **news.changes)
+        # An order that comes too late has no say; what has happened is true all the same.
+        is_late_order = news.taken is not None and not moved
+        record = before if is_late_order else replace(before, **news.changes)
         if moved:
             record = replace(record, phase=moved, state=public(moved, before.state), reason=news.reason)
             record = replace(record, **_limits(record, before.phase))
@@ -148,6 +155,8 @@ class Keeper:
         shard.record = record
         if shard.record == before and news.fact:
             return
+        # At once: what it would still say of the phase that is over would go for news of this one.
+        self._leave()
         # That its turn has come is not worth a write: until its scope is known a shard begins again anyhow.
         saved = news.fact is Fact.TURN_CAME or await self._save()
         if not saved and moved in {Phase.WAITING, Phase.DRAINED_WAITING}:
@@ -155,9 +164,14 @@ class Keeper:
             shard.record = before
             await self._take(News(Fact.START_REFUSED, "StateNotSaved: the record could not be written"))
             return
-        state = before.state if before.state is not shard.record.state else None
-        self._changed(shard, state)
+        self._tell(before.state if before.state is not shard.record.state else None)
         self._arrange()
+
+    def _tell(self, before: State | None) -> None:
+        try:
+            self._changed(self.shard, before)
+        except Exception:  # whoever listens must not cost an engine its keeper
+            log.exception("shard %s: its change could not be told", self.record.id)
 
     async def _save(self) -> bool:
         shard = self.shard
@@ -170,12 +184,16 @@ class Keeper:
 
     def _arrange(self) -> None:
         """Runs what belongs to the phase, and nothing else."""
+        for activity in self._leave() - self._doing.keys():
+            self._doing[activity] = self._loop.create_task(self._do(activity))
+        self._watch_processes()
+
+    def _leave(self) -> frozenset[Activity]:
+        """Ends what does not belong to the phase, and gives what does."""
         wanted = ACTIVITIES.get(self.record.phase, frozenset())
         for activity in self._doing.keys() - wanted:
             self._doing.pop(activity).cancel()
-        for activity in wanted - self._doing.keys():
-            self._doing[activity] = self._loop.create_task(self._do(activity))
-        self._watch_processes()
+        return wanted
 
     async def _do(self, activity: Activity) -> None:
         while True:

@@ -164,6 +164,7 @@ class Node:
 
     async def adopt(self, contents: Mapping[str, object], set_aside: Callable[[str], object]) -> None:
         """Takes over what the records of before describe; returns when each of them is in its true state."""
+        records = []
         for name, content in contents.items():
             try:
                 record = from_json(content)
@@ -174,6 +175,8 @@ class Node:
                     "record %s cannot be used and was set aside as %s: %s", name, set_aside(name), error
                 )
                 continue
+            records.append(record)
+        for record in sorted(records, key=lambda record: record.accepted_us):
             await self._adopt(record)
         for scope in await self.orphans():
             log.warning("scope %s has no record; it is left alone (llmgwctl orphans)", scope.unit)

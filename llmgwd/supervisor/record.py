@@ -3,15 +3,19 @@
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypedDict
+from types import UnionType
+from typing import Any, TypedDict, get_args, get_origin
 
-from llmgwd.engines.plan import Http, Plan, Process
+from llmgwd.engines.plan import Plan
 from llmgwd.model.errors import Refusal
 from llmgwd.model.lifecycle import Phase, State
-from llmgwd.model.spec import Defaults, ShardSpec, parse_spec, spec_values
+from llmgwd.model.spec import KEYS, Defaults, ShardSpec, parse_spec, spec_values
+from llmgwd.model.wording import kind_of
 
 # Readers take every record up to this number; what a newer daemon wrote is set aside, not guessed at.
 SCHEMA = 1
+# No clock shows more: what is neither a number nor finite is refused with it.
+_LATEST_S = 1e12
 
 
 class NotARecord(Exception):  # noqa: N818
@@ -102,60 +106,71 @@ def to_json(record: Record) -> dict[str, object]:
 
 
 def from_json(content: object) -> Record:
-    """Raises NotARecord. Keys that are not known are left out, those that are missing take their default."""
-    if not isinstance(content, dict) or not isinstance(content.get("schema"), int):
+    """Raises NotARecord, naming the key, never what it holds.
+
+    Keys that are not known are left out, those that are missing take their default.
+    """
+    if not isinstance(content, dict) or type(content.get("schema")) is not int:
         raise NotARecord("no schema number")
     if content["schema"] > SCHEMA:
         raise NotARecord(f"schema {content['schema']} is newer than {SCHEMA}")
-    known = {item.name for item in dataclasses.fields(Record)}
-    fields: dict[str, Any] = {name: value for name, value in content.items() if name in known}
-    try:
-        fields["spec"] = _spec(fields["id"], fields["spec"])
-        fields["plan"] = _plan(fields["plan"])
-        fields["phase"] = Phase(fields["phase"])
-        fields["state"] = State(fields["state"])
-        fields["pids"] = {name: Pid(**pid) for name, pid in fields["pids"].items()}
-        record = Record(**fields)
-    except (KeyError, TypeError, ValueError, AttributeError, Refusal) as error:
-        raise NotARecord(f"{type(error).__name__}: {error}") from error
-    _check_types(record)
+    if {"id", "spec"} <= content.keys():
+        content = content | {"spec": _spec(content["id"], content["spec"])}
+    record: Record = _read_fields(Record, content, "")
     return record
 
 
-def _spec(id: str, values: Mapping[str, object]) -> ShardSpec:
-    # Nothing is silent in a recorded spec, so the defaults are never looked at.
+def _spec(id: Any, values: object) -> ShardSpec:
+    # Nothing is silent in a recorded spec but what is nothing by default, so these are never looked at.
     silent = Defaults(
         port=0,
         health_path="",
         executable="",
-        user="-",
+        user="",
         group="",
-        working_directory="/",
+        working_directory="",
         stop_timeout_s=0,
         rendezvous_timeout_s=0,
         takes_model=False,
         takes_args=True,
     )
-    return parse_spec(id, values, silent)
+    if not isinstance(values, dict):
+        raise NotARecord(f"spec: got {kind_of(values)}")
+    try:
+        return parse_spec(id, {key: value for key, value in values.items() if key in KEYS}, silent)
+    except Refusal as refusal:
+        raise NotARecord(f"spec: {refusal.text}") from refusal
 
 
-def _plan(content: dict[str, Any]) -> Plan:
-    processes = tuple(
-        Process(**(process | {"argv": tuple(process["argv"]), "waits_for": tuple(process["waits_for"])}))
-        for process in content["processes"]
-    )
-    http = content["http"]
-    return Plan(
-        processes=processes,
-        ports=tuple(content["ports"]),
-        http=Http(**http) if http else None,
-        warnings=tuple(content["warnings"]),
-    )
+def _read_fields(kind: Any, content: dict[str, Any], where: str) -> Any:
+    found = {}
+    for item in dataclasses.fields(kind):
+        name = where + item.name
+        if item.name in content:
+            found[item.name] = _read(item.type, content[item.name], name)
+        elif item.default is dataclasses.MISSING and item.default_factory is dataclasses.MISSING:
+            raise NotARecord(f"{name}: missing")
+    return kind(**found)
 
 
-def _check_types(record: Record) -> None:
-    for item in dataclasses.fields(Record):
-        value = getattr(record, item.name)
-        wanted = {str: str, int: int, float: (int, float), bool: bool}.get(item.type)  # type: ignore[arg-type]
-        if wanted is not None and not isinstance(value, wanted):  # type: ignore[arg-type]
-            raise NotARecord(f"{item.name} is {value!r}")
+def _read(kind: Any, value: Any, where: str) -> Any:
+    """What JSON has made of a value of the declared type `kind`."""
+    if isinstance(kind, UnionType):
+        return None if value is None else _read(get_args(kind)[0], value, where)
+    if isinstance(value, dict) and dataclasses.is_dataclass(kind):
+        return _read_fields(kind, value, where + ".")
+    if isinstance(value, dict) and get_origin(kind) is Mapping:
+        return {key: _read(get_args(kind)[1], entry, f"{where}.{key}") for key, entry in value.items()}
+    if isinstance(value, list) and get_origin(kind) is tuple:
+        return tuple(_read(get_args(kind)[0], entry, where) for entry in value)
+    return _read_plain(kind, value, where)
+
+
+def _read_plain(kind: Any, value: Any, where: str) -> Any:
+    if kind is float and type(value) in {int, float} and abs(value) <= _LATEST_S:
+        return float(value)
+    if kind in {Phase, State} and value in list(kind):
+        return kind(value)
+    if type(value) is kind and kind is not float:
+        return value
+    raise NotARecord(f"{where}: got {kind_of(value)}")

@@ -6,6 +6,7 @@ import logging
 from llmgwd.host.journal import JournalUnavailable
 from llmgwd.host.journal_reader import Selection
 from llmgwd.host.journal_text import Line
+from llmgwd.model.identifiers import journal_identifier
 from llmgwd.model.lifecycle import State
 from llmgwd.supervisor.record import Record
 from llmgwd.supervisor.shard import Shard
@@ -35,8 +36,9 @@ async def report_failure(shard: Shard, before: State) -> None:
 async def tail(shard: Shard, lines: int) -> list[Line]:
     """The last lines of this run's output, oldest first. Raises JournalUnavailable."""
     record = shard.record
+    names = [process.name for process in record.plan.processes]
     selection = Selection(
-        identifiers={f"{record.id}/{process.name}": process.name for process in record.plan.processes},
+        identifiers={journal_identifier(record.id, name): name for name in names},
         uids=frozenset({0, record.uid}),
         since_us=record.accepted_us,
         unit=record.unit,

@@ -51,7 +51,8 @@ class Running:
 
     @property
     def status(self) -> str:
-        return read_status(self._status)
+        # A stop can kill a gate that was never opened before its shell is up to saying so.
+        return read_status(self._status) if self.opened else "closed"
 
     def open(self) -> None:
         if self._gate is not None:

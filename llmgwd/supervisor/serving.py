@@ -14,6 +14,8 @@ _EAGER_S = 0.2
 _EAGER_FOR_S = 300.0
 _MISSES = 3
 _REQUEST_STEP_S = 0.25
+_LONGEST = 500
+_UNPRINTABLE = "\N{REPLACEMENT CHARACTER}"
 
 
 async def await_engine(shard: Shard) -> None:
@@ -30,9 +32,11 @@ async def await_engine(shard: Shard) -> None:
         async with asyncio.timeout(_left(shard.record.ready_until)):
             await _until_it_answers(shard, http)
     except TimeoutError:
-        limit = shard.record.spec.ready_timeout_s
-        shard.tell(Fact.TIME_UP, f"not ready in {limit:g} s: {shard.record.reason}")
-        return
+        # It may have come to serve, in time, while there was no daemon to ask.
+        if not (shard.adopted and await _answers(shard, http)):
+            limit = shard.record.spec.ready_timeout_s
+            shard.tell(Fact.TIME_UP, f"not ready in {limit:g} s: {shard.record.reason}")
+            return
     _ready(shard, f"serves {http.served_model}" if http.served_model else "serves")
 
 
@@ -66,14 +70,17 @@ async def await_requests(shard: Shard) -> None:
 
 async def _until_it_answers(shard: Shard, http: Http) -> None:
     pause, since = _QUICK_S, time.monotonic()
-    while True:
-        obstacle = await _obstacle(shard, http)
-        if not obstacle:
-            return
-        shard.note(reason=obstacle)
+    while not await _answers(shard, http):
         eager = time.monotonic() - since < _EAGER_FOR_S
         pause = min(pause * _QUICK_GROWTH, _EAGER_S) if eager else shard.world.timing.health_interval_s
         await asyncio.sleep(pause)
+
+
+async def _answers(shard: Shard, http: Http) -> bool:
+    obstacle = await _obstacle(shard, http)
+    if obstacle:
+        shard.note(reason=obstacle)
+    return not obstacle
 
 
 async def _obstacle(shard: Shard, http: Http) -> str:
@@ -83,7 +90,8 @@ async def _obstacle(shard: Shard, http: Http) -> str:
         http, record.control_group, verify_listener=record.spec.verify_listener
     )
     shard.probe_s = time.monotonic() - begun
-    return obstacle
+    # It may be an engine's own words, which are shown on the bus and in terminals.
+    return "".join(sign if sign.isprintable() else _UNPRINTABLE for sign in obstacle[:_LONGEST])
 
 
 def _ready(shard: Shard, reason: str) -> None:

@@ -76,8 +76,8 @@ def scope_properties(record: Record, slice: str) -> dict[str, Variant]:
     spec = record.spec
     properties = {
         "Slice": Variant("s", slice),
-        # At shutdown the daemon goes first; `After=` would wait for its READY, which waits for adoption.
-        "Before": Variant("as", ["llmgwd.service"]),
+        # At shutdown the daemon goes first (units/llmgw-engines.target).
+        "Before": Variant("as", ["llmgw-engines.target"]),
         "TimeoutStopUSec": Variant("t", int(spec.stop_timeout_s * 1_000_000)),
         "TasksMax": Variant("t", spec.tasks_max or _INFINITY),
     }

@@ -20,6 +20,7 @@ from llmgwd.supervisor.shard import Shard
 _STEP_S = 0.01
 _UNKILLABLE_S = 5.0
 _SHUT_GATES_S = 2.0
+_ASKED = frozenset({"stopping", "finishing requests"})
 
 
 async def empty_scope(shard: Shard) -> None:
@@ -80,10 +81,13 @@ async def _kill(shard: Shard, gone: "asyncio.Future[None]") -> None:
     await asyncio.wait({gone}, timeout=_UNKILLABLE_S)
     if gone.done():
         return
+    reason = shard.record.reason
     shard.unkillable = tuple(
         f"pid {pid} ({process.state(pid)})" for pid in Cgroup(shard.record.control_group).pids()
     )
     shard.note(reason="unkillable: " + ", ".join(shard.unkillable))
+    await gone
+    shard.note(reason=reason)
 
 
 async def _is_ours(shard: Shard) -> bool:
@@ -121,6 +125,6 @@ def _reason(shard: Shard) -> str:
         return record.reason
     if record.reason == "being stopped by systemd":
         return "stopped by systemd"
-    if record.killed:
-        return f"did not stop in {record.stop_limit_s:g} s, killed"
-    return "stopped" if record.reason in {"stopping", "finishing requests"} else record.reason
+    if record.reason not in _ASKED:
+        return record.reason
+    return f"did not stop in {record.stop_limit_s:g} s, killed" if record.killed else "stopped"

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pwd
 from pathlib import Path
 from signal import SIGINT, SIGTERM
 from typing import Any
@@ -15,7 +16,7 @@ from tests.fakes.node import FakeNode
 SINCE = 1_700_000_000_000_000
 SHARD: dict[str, Any] = {
     "Id": "a/b", "State": "ready", "Unit": "llmgw-shard-a-b.scope", "InvocationId": "cafe", "Started": SINCE,
-    "Spec": {"engine": "vllm", "user": "root"},
+    "Spec": {"engine": "vllm", "user": "daemon"},
 }  # fmt: skip
 WITH_SIDECAR: dict[str, Any] = SHARD | {
     "Spec": {
@@ -73,11 +74,11 @@ def test_lines_are_selected_by_what_journald_vouches_for() -> None:
         "--output-fields=MESSAGE,SYSLOG_IDENTIFIER,_LINE_BREAK,_SYSTEMD_INVOCATION_ID",
         "_TRANSPORT=stdout", "SYSLOG_IDENTIFIER=a/b/ray-head", "SYSLOG_IDENTIFIER=a/b/engine",
         "_SYSTEMD_UNIT=llmgw-shard-a-b.scope",
-        "+", "_TRANSPORT=stdout", "SYSLOG_IDENTIFIER=a/b/ray-head", "SYSLOG_IDENTIFIER=a/b/engine", "_UID=0",
+        "+", "_TRANSPORT=stdout", "SYSLOG_IDENTIFIER=a/b/ray-head", "SYSLOG_IDENTIFIER=a/b/engine",
+        "_UID=0", f"_UID={pwd.getpwnam('daemon').pw_uid}",
     ]  # fmt: skip
     assert Source.of(WITH_SIDECAR, user=False).command(0)[-4:] == [
-        "_TRANSPORT=stdout", "SYSLOG_IDENTIFIER=a/b/head", "SYSLOG_IDENTIFIER=a/b/engine",
-        "_SYSTEMD_UNIT=llmgw-shard-a-b.scope",
+        "_TRANSPORT=stdout", "SYSLOG_IDENTIFIER=a/b/head", "SYSLOG_IDENTIFIER=a/b/engine", "_UID=0",
     ]  # fmt: skip
 
 

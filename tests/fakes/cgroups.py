@@ -1,4 +1,4 @@
-"""A cgroup v2 tree made of plain files, and news of its changes: what llmgwd.host.cgroup finds in fast tests."""
+"""A cgroup v2 tree made of plain files, and news of its changes, for llmgwd.host.cgroup to read."""
 
 import contextlib
 import os

@@ -40,7 +40,7 @@ class Zygote:
         """The pid of a new process."""
         if self._process is None:
             program = [sys.executable, "-W", "error", "-m", "tests.fakes.zygote"]
-            self._process = subprocess.Popen(program, stdin=self._other_end, cwd=PROJECT)
+            self._process = subprocess.Popen(program, stdin=self._other_end.fileno(), cwd=PROJECT)
         return self._ask({"words": list(words), "environment": dict(environment)}, files)
 
     def wait(self, pid: int) -> int:
@@ -76,7 +76,7 @@ class Command:
         )
         for descriptor in (nothing, *(writing[name] for name in reading)):
             os.close(descriptor)
-        self._files = {name: open(descriptor, encoding="utf-8") for name, descriptor in reading.items()}
+        self._files = {name: os.fdopen(descriptor, encoding="utf-8") for name, descriptor in reading.items()}
         self._pidfd = os.pidfd_open(self.pid)
 
     def line(self) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.fakes.command import PROJECT, Command, Outcome, Zygote
+from tests.fakes.command import LONGEST_S, PROJECT, Command, Outcome, Zygote
 
 __all__ = ["FakeNode", "Outcome", "private_bus"]
 
@@ -60,6 +61,7 @@ class FakeNode:
 
     def start(self, *shards: dict[str, Any], owns_name: bool = True) -> None:
         """With these shards, which nobody was told about."""
+        self.kill()
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.fakes.manager", self.address],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=PROJECT,
@@ -76,6 +78,8 @@ class FakeNode:
         assert process.stdout is not None
         process.stdin.write(json.dumps({"do": order, **more}) + "\n")
         process.stdin.flush()
+        came, _, _ = select.select([process.stdout], [], [], LONGEST_S)
+        assert came, f"no answer to {order} {more}"
         answer = process.stdout.readline()
         assert answer, "the fake daemon died"
         return json.loads(answer)

@@ -1,4 +1,4 @@
-"""PID 1 as the supervisor needs it, with real processes: it can delay, refuse and lose its answers on request."""
+"""PID 1 as the supervisor needs it, for real processes: it can delay, refuse and lose its answers."""
 
 import asyncio
 import contextlib
@@ -48,10 +48,11 @@ class FakeScopes:
         self.immortal = False  # signals change nothing, as with processes in an uninterruptible sleep
         self.reachable = asyncio.Event()
         self.reachable.set()
+        self.stuck = False  # an empty scope stays, whatever is ordered
+        self.made = 0
         self._made: dict[str, _Made] = {}
         self._inherited: set[int] = set()
         self._troubles: defaultdict[str, deque[Trouble]] = defaultdict(deque)
-        self._runs = 0
 
     # What a test orders
 
@@ -69,8 +70,8 @@ class FakeScopes:
 
     def put(self, unit: str, *pids: int, invocation_id: str = "") -> Scope:
         """A scope of that name is there, with these processes or empty."""
-        self._runs += 1
-        scope = Scope(unit, "active", invocation_id or f"{self._runs:032x}", f"{SLICE}/{unit}")
+        self.made += 1
+        scope = Scope(unit, "active", invocation_id or f"{self.made:032x}", f"{SLICE}/{unit}")
         made = self._made[unit] = _Made(scope, {}, empty=not pids)
         self._add(made, pids)
         return scope
@@ -145,7 +146,7 @@ class FakeScopes:
     async def stop(self, unit: str) -> None:
         async with self._called("stop", unit):
             self._signal(unit, signal.SIGTERM)
-            if unit in self._made and self._made[unit].empty:
+            if unit in self._made and self._made[unit].empty and not self.stuck:
                 self._remove(unit)
 
     async def kill(self, unit: str, signal: int) -> None:

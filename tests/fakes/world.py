@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 
 from llmgwd.config import AgentConfig, Config, EngineConfig
 from llmgwd.engines.plan import Http, NodeFacts, Plan, Process
-from llmgwd.host import gate
+from llmgwd.host import gate, process
 from llmgwd.host.gate import Gate, Program
 from llmgwd.host.identity import Identity
 from llmgwd.host.journal_reader import Selection
@@ -159,28 +159,37 @@ class FakeLauncher:
         )
         output, ours = socket.socketpair()
         with output, ours:
-            made = gate.spawn(
-                program, output=output, status=self._records.status_path(name, process.name)
-            )
+            made = gate.spawn(program, output=output, status=self._records.status_path(name, process.name))
         self.gates.append(made)
         return made
 
 
+# What a program does first.
+IGNORES_TERM = "trap '' TERM"
+COUNTS_TERM = """trap 'echo >>"$1.terms"' TERM"""
+LEAVES_A_CHILD = "sleep 1000 &"
+
+
 class FakeProgram:
-    """A program of a shard: it says that it runs, and ends as it is told. `before` is what it does first."""
+    """A program of a shard: it says that it runs, and ends as it is told."""
 
     def __init__(self, folder: Path, name: str, before: str = "") -> None:
         orders = folder / f"{name}.orders"
         self._ran = folder / f"{name}.ran"
         os.mkfifo(orders)
         self._orders = os.open(orders, os.O_RDWR | os.O_CLOEXEC)
-        script = f'{before}\necho >>"$1"; read -r code <"$0"; exit "$code"'
+        script = f'{before}\necho >>"$1"; until read -r code <"$0"; do :; done; exit "$code"'
         self.argv = ("/bin/sh", "-c", script, str(orders), str(self._ran))
 
     @property
     def runs(self) -> int:
         """How often it was started."""
-        return self._ran.read_text().count("\n") if self._ran.exists() else 0
+        return _lines(self._ran)
+
+    @property
+    def terms(self) -> int:
+        """How many SIGTERM it got, if it counts them."""
+        return _lines(Path(f"{self._ran}.terms"))
 
     def exit(self, code: int) -> None:
         os.write(self._orders, b"%d\n" % code)
@@ -299,6 +308,11 @@ class FakeWorld:
             while not wanted():  # noqa: ASYNC110  (it may depend on files and processes)
                 await asyncio.sleep(_STEP_S)
 
+    async def settle(self, shard: Shard) -> None:
+        """What was told is taken, and what can follow at once has followed."""
+        await self.until(shard.inbox.empty)
+        await asyncio.sleep(10 * _STEP_S)
+
     async def arrived(self, held: HeldWrite) -> None:
         assert await asyncio.to_thread(held.reached.wait, PATIENCE_S)
 
@@ -333,3 +347,16 @@ class FakeWorld:
 
 def unit(id: str = "a") -> str:
     return scope_name(id)
+
+
+def stranger() -> int:
+    """A process that is nobody's."""
+    return os.posix_spawn("/bin/sleep", ["sleep", "1000"], {})
+
+
+def is_alive(pid: int) -> bool:
+    return process.state(pid) not in {"Z", "X"}
+
+
+def _lines(path: Path) -> int:
+    return path.read_text().count("\n") if path.exists() else 0

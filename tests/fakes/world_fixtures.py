@@ -1,6 +1,7 @@
 """The fixture `world`: everything that a test has left behind is ended, and a leak in ours fails it."""
 
 import asyncio
+import contextlib
 import ctypes
 import os
 import signal
@@ -61,8 +62,11 @@ def _end(but: set[int]) -> None:
 
 
 def _children() -> set[int]:
-    tasks = Path("/proc/self/task").glob("*/children")
-    return {int(pid) for task in tasks for pid in task.read_text().split()}
+    found: set[int] = set()
+    for task in Path("/proc/self/task").glob("*/children"):
+        with contextlib.suppress(FileNotFoundError):  # a thread that has just ended
+            found |= {int(pid) for pid in task.read_text().split()}
+    return found
 
 
 def _descriptors() -> set[str]:

@@ -5,6 +5,7 @@ the three standard files; it is answered by the pid. `{"wait": pid}` is answered
 """
 
 import importlib
+import io
 import json
 import os
 import pkgutil
@@ -50,9 +51,11 @@ def become(files: list[int], words: list[str], environment: dict[str, str]) -> N
     os.environ.update(environment)
     time.tzset()
     encoding = environment.get("PYTHONIOENCODING", "utf-8")
-    sys.stdin = open(0, encoding=encoding)
-    sys.stdout = open(1, "w", encoding=encoding)
-    sys.stderr = open(2, "w", encoding=encoding, errors="backslashreplace", buffering=1)
+    sys.stdin = io.TextIOWrapper(io.FileIO(0), encoding)
+    sys.stdout = io.TextIOWrapper(io.BufferedWriter(io.FileIO(1, "w")), encoding)
+    sys.stderr = io.TextIOWrapper(
+        io.BufferedWriter(io.FileIO(2, "w")), encoding, errors="backslashreplace", line_buffering=True
+    )
     sys.argv = ["llmgwctl", *words]
     status: object = 1
     try:

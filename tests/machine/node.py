@@ -77,7 +77,7 @@ class Node:
 
     def start(self, id: str, **spec: object) -> str:
         """A shard of engine `command` where nothing else is said. Raises Refused."""
-        return str(self.call(*start_arguments(id, **spec)))
+        return str(self.call("StartShard", *spelled(id, **spec)))
 
     def stop(self, id: str, **options: object) -> None:
         self.call("StopShard", "sa{sv}", id, *dictionary(options))
@@ -181,6 +181,13 @@ class Node:
         self.machine.wait_for("a new llmgwd", lambda: self.daemon_pid() not in {0, before})
         self.wait_up()
 
+    def restart_daemon(self) -> None:
+        self.systemctl("restart", DAEMON)
+
+    def stop_and_start_daemon(self) -> None:
+        with self.without_daemon():
+            pass
+
     def wait_up(self) -> None:
         self.machine.wait_for(
             "llmgwd is up",
@@ -220,8 +227,9 @@ def call(member: str, *arguments: str, path: str = ROOT, interface: str = MANAGE
     return [*busctl, SERVICE, path, interface, member, *arguments]
 
 
-def start_arguments(id: str, **spec: object) -> list[str]:
-    return ["StartShard", "sa{sv}", id, *dictionary({"engine": "command"} | spec)]
+def spelled(id: str, **spec: object) -> list[str]:
+    """What StartShard and PlanShard take, for engine `command` where nothing else is said."""
+    return ["sa{sv}", id, *dictionary({"engine": "command"} | spec)]
 
 
 def waiting(port: int) -> dict[str, object]:

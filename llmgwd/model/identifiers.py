@@ -1,0 +1,16 @@
+"""What a process of a shard is called in the journal."""
+
+import hashlib
+
+# journald takes one line of at most 254 bytes (LINE_MAX of its stream header's first line).
+_LONGEST = 254
+_KEPT = 120
+
+
+def journal_identifier(id: str, process: str) -> str:
+    """SYSLOG_IDENTIFIER of `process`: `<id>/<process>`; of a longer id the beginning and a hash."""
+    whole = f"{id}/{process}"
+    if len(whole.encode()) <= _LONGEST:
+        return whole
+    begin = id.encode()[:_KEPT].decode(errors="ignore")
+    return f"{begin}-{hashlib.sha256(id.encode()).hexdigest()[:32]}/{process}"
