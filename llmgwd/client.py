@@ -9,9 +9,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from llmgwd.bus.connection import Connection
-from llmgwd.bus.errors import BusLost, CallFailed, CallTimedOut
 from llmgwd.bus.values import plain
-from llmgwd.client_errors import NAME, Unanswered, Unreachable, translated
+from llmgwd.client_errors import NAME, Unanswered, Unreachable, in_our_words
 from llmgwd.client_presence import Presence
 from llmgwd.client_values import dictionary, text
 
@@ -142,17 +141,11 @@ class NodeClient:
 
     async def _call(self, path: str, interface: str, member: str, signature: str, *body: object) -> list[Any]:
         timeout_s = _ANSWER_OF_A_PERSON_S if self._interactive else _ANSWER_S
-        try:
+        with in_our_words():
             return await self.connection.call(
                 NAME, path, interface, member, signature, *body,
                 timeout_s=timeout_s, interactive=self._interactive,
             )  # fmt: skip
-        except CallFailed as error:
-            raise translated(error) from error
-        except BusLost as error:
-            raise Unanswered(f"the bus went away before {member} was answered") from error
-        except CallTimedOut as error:
-            raise Unanswered(f"no answer to {member} in {timeout_s:g} s") from error
 
 
 def _spec(values: Mapping[str, object]) -> dict[str, Any]:

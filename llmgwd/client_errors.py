@@ -6,7 +6,8 @@ Unreachable                     nobody answers: no bus, no daemon on it
 └── Unanswered                  nobody has answered: whether the call was carried out is not known
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final
 
 from llmgwd.bus import errors as bus
@@ -42,6 +43,17 @@ class UnknownRefusal(Refusal):
     @property
     def name(self) -> str:
         return self.error.rpartition(".")[2]
+
+
+@contextmanager
+def in_our_words() -> Iterator[None]:
+    """Raise what the bus raises as Unreachable, Unanswered or a Refusal."""
+    try:
+        yield
+    except bus.CallFailed as error:
+        raise translated(error) from error
+    except (bus.BusLost, bus.CallTimedOut) as error:
+        raise Unanswered(str(error)) from error
 
 
 def translated(failed: bus.CallFailed) -> Exception:

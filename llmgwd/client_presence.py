@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Final
 
 from llmgwd.bus.connection import Connection, Signal
-from llmgwd.bus.errors import BusLost, CallFailed, CallTimedOut
-from llmgwd.client_errors import NAME, Unanswered, Unreachable, translated
+from llmgwd.bus.errors import BusLost, CallTimedOut
+from llmgwd.client_errors import NAME, Unanswered, Unreachable, in_our_words
 
 _DBUS: Final = "org.freedesktop.DBus"
 
@@ -27,14 +27,10 @@ class Presence:
     async def follow(self) -> None:
         """From here on `on_change` is told. Raises Unanswered without a bus, a Refusal by the bus itself."""
         if not self._follows:
-            try:
+            with in_our_words():
                 await self._connection.subscribe(
                     self._owner_changed, sender=_DBUS, interface=_DBUS, member="NameOwnerChanged", arg0=NAME
                 )
-            except CallFailed as error:
-                raise translated(error) from error
-            except (BusLost, CallTimedOut) as error:
-                raise Unanswered("the bus went away") from error
             self._follows = True
             self._connection.on_reconnect.append(self._reconnected)
         await self._look()

@@ -8,11 +8,10 @@ from functools import partial
 from typing import Final
 
 from llmgwd.bus.connection import Signal
-from llmgwd.bus.errors import BusLost, CallFailed, CallTimedOut
 from llmgwd.bus.names import from_path_label
 from llmgwd.bus.values import plain
 from llmgwd.client import MANAGER, PROPERTIES, ROOT, SHARD, NodeClient
-from llmgwd.client_errors import NAME, Unanswered, Unreachable, translated
+from llmgwd.client_errors import NAME, Unreachable, in_our_words
 
 _OBJECT_MANAGER: Final = "org.freedesktop.DBus.ObjectManager"
 
@@ -78,15 +77,11 @@ class Watch:
             (self._interfaces_added, _OBJECT_MANAGER, "InterfacesAdded", ROOT, None),
             (self._interfaces_removed, _OBJECT_MANAGER, "InterfacesRemoved", ROOT, None),
         ):
-            try:
+            with in_our_words():
                 await self._client.connection.subscribe(
                     partial(self._put, handler),
                     sender=NAME, interface=interface, member=member, path=path, arg0=arg0,
                 )  # fmt: skip
-            except CallFailed as error:
-                raise translated(error) from error
-            except (BusLost, CallTimedOut) as error:
-                raise Unanswered("the bus went away") from error
         self.shards = await self._list()
 
     async def news(self, timeout_s: float | None = None) -> News | None:
@@ -136,10 +131,10 @@ class Watch:
 
     def _state_changed(self, signal: Signal) -> None:
         shard_id, old, new, reason = signal.body
-        shard = self.shards.setdefault(shard_id, {"Id": shard_id, "State": ""})
+        shard = self.shards.get(shard_id, {"Id": shard_id, "State": ""})
         if self._maybe_older and shard["State"] != old:
             return  # it is older: it does not start where the list has the shard
-        shard |= {"State": new, "Reason": reason}
+        self.shards[shard_id] = shard = shard | {"State": new, "Reason": reason}
         self._told.append(StateChanged(shard_id, old, new, reason, dict(shard)))
 
     def _properties_changed(self, signal: Signal) -> None:

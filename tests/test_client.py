@@ -1,39 +1,23 @@
 """The typed client, against a fake daemon on a bus of our own."""
 
 import asyncio
-import math
-from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from llmgwd.bus.connection import Connection
 from llmgwd.bus.errors import CallFailed
-from llmgwd.bus.values import plain
 from llmgwd.client import NodeClient
 from llmgwd.client_errors import Unanswered, UnknownRefusal, Unreachable, translated
-from llmgwd.client_values import dictionary
-from llmgwd.client_watch import Changed, DaemonCame, DaemonLeft, News, Removed, StateChanged, Watch
 from llmgwd.model import errors
-from llmgwd.model.errors import BY_NAME, InvalidSpec, LimitExceeded, NoSuchShard, NotAllowed, Refusal
-from llmgwd.model.spec import KEYS
-from tests.fakes.manager import tagged
+from llmgwd.model.errors import BY_NAME, LimitExceeded, NoSuchShard, NotAllowed, Refusal
 from tests.fakes.node import FakeNode, private_bus
-from tests.fakes.node_fixtures import fake_node, node, zygote
+from tests.fakes.node_fixtures import client, fake_node, node, zygote
 
-__all__ = ["fake_node", "node", "zygote"]
+__all__ = ["client", "fake_node", "node", "zygote"]
 
 NODE = "org.llmgw.Node1.Error."
 DBUS = "org.freedesktop.DBus.Error."
-
-
-@pytest.fixture
-async def client(node: FakeNode) -> AsyncIterator[NodeClient]:
-    client = NodeClient(Connection(node.address, send_buffer=False))
-    await client.connect()
-    yield client
-    await client.close()
 
 
 async def test_every_call_reaches_the_daemon_with_its_arguments(node: FakeNode, client: NodeClient) -> None:
@@ -160,166 +144,6 @@ async def test_a_start_is_asked_for_again_when_the_bus_itself_is_lost(tmp_path: 
         assert node.calls() == [["StartShard", "a", {"engine": ["s", "vllm"]}]]
         await client.close()
         node.kill()
-
-
-async def news(watch: Watch, count: int) -> list[News | None]:
-    return [await watch.news(30) for _ in range(count)]
-
-
-async def test_a_watch_tells_each_change_with_the_shard_as_it_was_then(
-    node: FakeNode, client: NodeClient
-) -> None:
-    node.put("a", State="loading")
-    watch = Watch(client)
-    await watch.begin()
-    node.change("a", Reason="answers 503")
-    node.change("a", State="ready", Reason="", Pid=7)
-    node.put("b")
-    node.do("remove", id="a")
-    seen = await news(watch, 5)
-    a = (await client.list_shards())[0] | {"Id": "a", "ReplicaId": "a"}
-
-    assert seen == [
-        Changed("a", a | {"State": "loading", "Reason": "answers 503"}),
-        Changed("a", a | {"State": "loading", "Reason": "", "Pid": 7}),
-        StateChanged("a", "loading", "ready", "", a | {"State": "ready", "Reason": "", "Pid": 7}),
-        StateChanged("b", "", "pending", "", (await client.list_shards())[0]),
-        Removed("a"),
-    ]
-    assert watch.shards == {"b": (await client.list_shards())[0]}
-    assert await watch.news(0) is None
-
-
-async def test_a_replaced_shard_is_removed_and_new(node: FakeNode, client: NodeClient) -> None:
-    node.put("a", State="failed")
-    watch = Watch(client)
-    await watch.begin()
-    node.put("a", Engine="vllm")
-
-    assert await news(watch, 2) == [
-        Removed("a"),
-        StateChanged("a", "", "pending", "", (await client.list_shards())[0]),
-    ]
-
-
-async def test_changes_during_the_first_list_are_told_once(node: FakeNode, client: NodeClient) -> None:
-    """Those before it are in the list, those after it are news, however close they are."""
-    node.put("a", State="starting")
-    node.put("b", State="ready")
-    node.after("ListShards", ("a", {"State": "loading"}), ("a", {"State": "ready"}))
-    watch = Watch(client)
-    beginning = asyncio.create_task(watch.begin())
-    await asyncio.to_thread(node.await_answer, "ListShards")
-    node.change("b", State="draining")
-    await beginning
-
-    told = [(one.id, one.old, one.new) for one in await news(watch, 6) if isinstance(one, StateChanged)]
-    assert told == [("a", "starting", "loading"), ("a", "loading", "ready"), ("b", "ready", "draining")]
-
-
-async def test_what_is_older_than_the_list_is_not_told(node: FakeNode, client: NodeClient) -> None:
-    node.put("a", State="starting")
-    watch = Watch(client)
-    node.do("hold", member="ListShards")
-    beginning = asyncio.create_task(watch.begin())
-    await asyncio.to_thread(node.await_answer, "ListShards")
-    node.change("a", State="loading")
-    node.change("a", State="ready")
-    node.do("release", member="ListShards")
-    await beginning
-    node.change("a", State="draining")
-
-    states = [one for one in await news(watch, 4) if isinstance(one, StateChanged)]
-    assert (watch.shards["a"]["State"], [(one.old, one.new) for one in states]) == (
-        "draining", [("ready", "draining")]
-    )  # fmt: skip
-
-
-async def test_a_watch_has_no_gap_when_the_daemon_is_restarted(node: FakeNode, client: NodeClient) -> None:
-    node.put("a", State="ready")
-    node.put("b", State="ready")
-    watch = Watch(client)
-    await watch.begin()
-    node.kill()
-    assert await watch.news(30) == DaemonLeft()
-    node.start({"Id": "a", "State": "failed", "Reason": "exited"}, {"Id": "c", "State": "loading"})
-
-    a, c = await client.list_shards()
-    assert await news(watch, 4) == [
-        DaemonCame(),
-        Removed("b"),
-        StateChanged("a", "ready", "failed", "exited", a),
-        StateChanged("c", "", "loading", "", c),
-    ]
-
-
-async def test_a_watch_has_no_gap_when_the_bus_is_restarted(tmp_path: Path) -> None:
-    with private_bus(tmp_path) as address:
-        node = FakeNode(address)
-        node.start({"Id": "a", "State": "loading"})
-        client = NodeClient(Connection(address, send_buffer=False))
-        await client.connect()
-        watch = Watch(client)
-        await watch.begin()
-        node.kill()
-    (tmp_path / "bus").unlink(missing_ok=True)
-    with private_bus(tmp_path):
-        node.start({"Id": "a", "State": "ready"})
-
-        told = [one for one in [await watch.news(30) for _ in range(3)] if isinstance(one, StateChanged)]
-        assert [(one.old, one.new) for one in told] == [("loading", "ready")]
-        await client.close()
-        node.kill()
-
-
-def test_a_value_travels_as_its_key_says_and_comes_back() -> None:
-    sidecars = [{"name": "head", "command": ["/bin/true"], "waits_for_leader": True}]
-    values: dict[str, object] = {
-        "model": "ü", "nodes": 2, "gpus": ("0", "1"), "environment": {"A": ""}, "sidecars": sidecars,
-        "ready_timeout_s": 1, "memory_max": 1 << 63, "verify_listener": False,
-    }  # fmt: skip
-
-    sent = dictionary(values, KEYS)
-
-    assert {key: variant.signature for key, variant in sent.items()} == {key: KEYS[key] for key in values}
-    assert plain(sent) == values | {"gpus": ["0", "1"]}
-
-
-@pytest.mark.parametrize(
-    ("value", "sent"),
-    [
-        (-1, ["x", -1]),
-        (1 << 63, ["t", 1 << 63]),
-        (1.5, ["d", 1.5]),
-        (math.inf, ["d", math.inf]),
-        (True, ["b", True]),
-        ([], ["as", []]),
-        ([{}], ["aa{sv}", [{}]]),
-        ([1, "a"], ["av", [["x", 1], ["s", "a"]]]),
-        ({"a": [1.5]}, ["a{sv}", {"a": ["av", [["d", 1.5]]]}]),
-    ],
-)
-def test_a_value_of_no_key_travels_as_what_it_is(value: object, sent: object) -> None:
-    assert tagged(dictionary({"x": value}, {})) == {"x": sent}
-
-
-@pytest.mark.parametrize(
-    ("values", "words"),
-    [
-        ({"model": "a\0b"}, "model: got 'a\\x00b', takes UTF-8 without NUL"),
-        ({"environment": {"A": "\udcff"}}, "environment: got '\\udcff', takes UTF-8 without NUL"),
-        ({"sidecars": [{"name": "\0"}]}, "sidecars[0].name: got '\\x00', takes UTF-8 without NUL"),
-        ({"a\0": 1}, "a key: got 'a\\x00', takes UTF-8 without NUL"),
-        ({"x": 1 << 64}, "x: got a number beyond 64 bits, which no message can carry"),
-        ({"x": None}, "x: got nothing, which no message can carry"),
-        ({"x": {1: 2}}, "x: got a table, which no message can carry"),
-    ],
-)
-def test_what_no_message_can_carry_is_named(values: dict[str, Any], words: str) -> None:
-    with pytest.raises(InvalidSpec) as refused:
-        dictionary(values, KEYS)
-
-    assert refused.value.text == words
 
 
 def test_every_refusal_of_the_contract_is_known() -> None:

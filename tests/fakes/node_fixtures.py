@@ -1,9 +1,11 @@
 """Fixtures: a private bus, and a fake daemon that is on it or on another."""
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
+from llmgwd.bus.connection import Connection
+from llmgwd.client import NodeClient
 from tests.fakes.command import Zygote
 from tests.fakes.node import FakeNode, private_bus
 
@@ -40,3 +42,11 @@ def away(tmp_path_factory: pytest.TempPathFactory, zygote: Zygote) -> Iterator[F
     """There is a bus, and no daemon on it."""
     with private_bus(tmp_path_factory.mktemp("empty-bus")) as address:
         yield FakeNode(address, zygote)
+
+
+@pytest.fixture
+async def client(node: FakeNode) -> AsyncIterator[NodeClient]:
+    client = NodeClient(Connection(node.address, send_buffer=False))
+    await client.connect()
+    yield client
+    await client.close()

@@ -4,11 +4,13 @@ import hashlib
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from llmgwd.host.systemd import SCOPES, scope_name, shard_id
 from llmgwd.model.spec import check_id
+
+UNTIMED = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 # systemd.unit(5): "ASCII letters, digits, ":", "-", "_", ".", and "\""
 UNIT = re.compile(r"llmgw-shard-[A-Za-z0-9:_.\\-]+\.scope")
@@ -73,6 +75,7 @@ def test_a_name_that_is_not_ours_has_an_id_all_the_same(name: str) -> None:
     assert shard_id(f"llmgw-shard-{name}.scope") == name
 
 
+@UNTIMED
 @given(IDS | LONG_IDS)
 def test_every_id_has_a_name_that_systemd_takes(id: str) -> None:
     check_id(id)
@@ -81,23 +84,27 @@ def test_every_id_has_a_name_that_systemd_takes(id: str) -> None:
     assert re.fullmatch(SCOPES.replace(".", r"\.").replace("*", ".*"), unit)
 
 
+@UNTIMED
 @given(IDS | LONG_IDS)
 def test_an_id_is_read_back_from_its_name_unless_that_was_shortened(id: str) -> None:
     unit = scope_name(id)
     assert shard_id(unit) == id or unit.endswith(f"-{hashlib.sha256(id.encode()).hexdigest()[:32]}.scope")
 
 
+@UNTIMED
 @given(st.sets(IDS | LONG_IDS, min_size=2, max_size=4))
 def test_no_two_ids_have_the_same_name(ids: set[str]) -> None:
     assert len(set(map(scope_name, ids))) == len(ids)
 
 
+@UNTIMED
 @given(LONG_IDS, LONG_IDS)
 def test_ids_that_begin_alike_have_different_names(beginning: str, end: str) -> None:
     first, second = f"{beginning}a{end}".strip(), f"{beginning}b{end}".strip()
     assert scope_name(first) != scope_name(second)
 
 
+@UNTIMED
 @given(st.text(max_size=60))
 def test_no_name_is_too_odd_to_have_an_id(name: str) -> None:
     assert isinstance(shard_id(f"llmgw-shard-{name}.scope"), str)

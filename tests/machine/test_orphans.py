@@ -1,4 +1,4 @@
-"""Records that are gone, spoiled, of another boot or of other processes: who is adopted, listed, left alone."""
+"""Records that are gone, spoiled, of another boot, of others: who is adopted, listed, or left alone."""
 
 import json
 import re
@@ -33,11 +33,11 @@ def orphan(node: Node, shard: Shard) -> dict[str, Any]:
 
 @pytest.fixture
 def node(node: Node) -> Iterator[Node]:
-    """With the records that were set aside taken away at the end, and orphans killed."""
+    """Without orphans at the end, and without what their records have left."""
     yield node
     for left in node.call("ListOrphans"):
         node.call("KillOrphan", "s", left["unit"])
-    node.machine.run(["sh", "-c", f"rm -rf {STATE}/*.corrupt-*"])
+    node.machine.run(["sh", "-c", f"rm -rf {STATE}/*.corrupt-* {STATE}/*.exits"])
 
 
 def test_a_scope_whose_record_is_gone_is_an_orphan_until_it_is_killed(node: Node) -> None:
