@@ -7,8 +7,8 @@ from argparse import Namespace
 from llmgwd.cli.answer import keyed, print_json_line
 from llmgwd.cli.reader import while_somebody_reads
 from llmgwd.cli.terminal import one_line, tint
-from llmgwd.client import NodeClient
-from llmgwd.client_watch import DaemonCame, DaemonLeft, News, Removed, StateChanged, Watch
+from llmgwd.client.node import NodeClient
+from llmgwd.client.watch import DaemonCame, DaemonLeft, News, Removed, StateChanged, Watch
 
 
 async def events(client: NodeClient, arguments: Namespace) -> int:

@@ -10,7 +10,7 @@ from llmgwd.cli import exits, journal
 from llmgwd.cli.answer import print_json, print_json_line, print_lines
 from llmgwd.cli.complaint import Unusable, problem
 from llmgwd.cli.reader import while_somebody_reads
-from llmgwd.client import NodeClient
+from llmgwd.client.node import NodeClient
 
 _LINES_BEFORE: Final = 10  # as `tail -f` and `journalctl -f`
 _LONGEST_RECORD: Final = 16 * 1024 * 1024

@@ -11,7 +11,7 @@ from llmgwd.cli.answer import print_json, print_lines
 from llmgwd.cli.complaint import warning
 from llmgwd.cli.spec_values import spec_values
 from llmgwd.cli.terminal import one_line
-from llmgwd.client import NodeClient
+from llmgwd.client.node import NodeClient
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from llmgwd.cli.terminal import cut, is_terminal, one_line
-from llmgwd.client import NodeClient
-from llmgwd.client_errors import Unreachable
+from llmgwd.client.errors import Unreachable
+from llmgwd.client.node import NodeClient
 from llmgwd.model.errors import Refusal
 
 Shard = Mapping[str, object]

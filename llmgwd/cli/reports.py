@@ -11,7 +11,7 @@ from llmgwd.cli.answer import keyed, print_json, print_lines
 from llmgwd.cli.describe import node_lines, shard_lines
 from llmgwd.cli.table import table
 from llmgwd.cli.terminal import tint, width
-from llmgwd.client import NodeClient
+from llmgwd.client.node import NodeClient
 
 Properties = Mapping[str, Any]
 

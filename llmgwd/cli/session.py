@@ -13,8 +13,8 @@ from typing import Final
 from llmgwd.bus.connection import Connection
 from llmgwd.cli import exits
 from llmgwd.cli.complaint import Unusable, problem, refused
-from llmgwd.client import NodeClient
-from llmgwd.client_errors import Unreachable
+from llmgwd.client.errors import Unreachable
+from llmgwd.client.node import NodeClient
 from llmgwd.model.errors import Refusal
 
 Action = Callable[[NodeClient, Namespace], Awaitable[int]]

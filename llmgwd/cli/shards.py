@@ -7,7 +7,7 @@ from llmgwd.cli.complaint import problem, refused
 from llmgwd.cli.progress import progress
 from llmgwd.cli.spec_values import spec_values
 from llmgwd.cli.waiting import Verdict, end, reach, until
-from llmgwd.client import NodeClient
+from llmgwd.client.node import NodeClient
 from llmgwd.model.errors import Refusal
 from llmgwd.model.lifecycle import TERMINAL, State
 

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from llmgwd.cli.progress import Progress, Shard, described
-from llmgwd.client import PATIENCE_S, NodeClient
-from llmgwd.client_errors import Unreachable
-from llmgwd.client_presence import Presence
-from llmgwd.client_watch import Changed, Removed, StateChanged, Watch
+from llmgwd.client.errors import Unreachable
+from llmgwd.client.node import PATIENCE_S, NodeClient
+from llmgwd.client.presence import Presence
+from llmgwd.client.watch import Changed, Removed, StateChanged, Watch
 from llmgwd.model.lifecycle import TERMINAL, State
 
 Verdict = Callable[[Shard | None], str | None]

@@ -89,7 +89,7 @@ def test_a_command_loads_nothing_that_only_others_need() -> None:
         "sdnotify",
         "tomllib",
         "llmgwd.model.spec",
-        "llmgwd.client_watch",
+        "llmgwd.client.watch",
     }
     program = (
         "import sys\n"

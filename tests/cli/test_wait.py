@@ -8,8 +8,8 @@ import pytest
 from llmgwd.bus.connection import Connection
 from llmgwd.cli.progress import LinePerChange
 from llmgwd.cli.waiting import reach, until
-from llmgwd.client import NodeClient
-from llmgwd.client_errors import Unreachable
+from llmgwd.client.errors import Unreachable
+from llmgwd.client.node import NodeClient
 from llmgwd.model.lifecycle import State
 from tests.fakes.command import Outcome
 from tests.fakes.node import FakeNode

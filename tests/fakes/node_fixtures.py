@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from llmgwd.bus.connection import Connection
-from llmgwd.client import NodeClient
+from llmgwd.client.node import NodeClient
 from tests.fakes.command import Zygote
 from tests.fakes.node import FakeNode, private_bus
 

@@ -7,8 +7,8 @@ import pytest
 
 from llmgwd.bus.connection import Connection
 from llmgwd.bus.errors import CallFailed
-from llmgwd.client import NodeClient
-from llmgwd.client_errors import Unanswered, UnknownRefusal, Unreachable, translated
+from llmgwd.client.errors import Unanswered, UnknownRefusal, Unreachable, translated
+from llmgwd.client.node import NodeClient
 from llmgwd.model import errors
 from llmgwd.model.errors import BY_NAME, LimitExceeded, NoSuchShard, NotAllowed, Refusal
 from tests.fakes.node import FakeNode, private_bus

@@ -10,8 +10,8 @@ from typing import Final
 from llmgwd.bus.connection import Signal
 from llmgwd.bus.names import from_path_label
 from llmgwd.bus.values import plain
-from llmgwd.client import MANAGER, PROPERTIES, ROOT, SHARD, NodeClient
-from llmgwd.client_errors import NAME, Unreachable, in_our_words
+from llmgwd.client.errors import NAME, Unreachable, in_our_words
+from llmgwd.client.node import MANAGER, PROPERTIES, ROOT, SHARD, NodeClient
 
 _OBJECT_MANAGER: Final = "org.freedesktop.DBus.ObjectManager"
 

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from llmgwd.bus.connection import Connection
 from llmgwd.bus.values import plain
-from llmgwd.client_errors import NAME, Unanswered, Unreachable, in_our_words
-from llmgwd.client_presence import Presence
-from llmgwd.client_values import dictionary, text
+from llmgwd.client.errors import NAME, Unanswered, Unreachable, in_our_words
+from llmgwd.client.presence import Presence
+from llmgwd.client.values import dictionary, text
 
 ROOT: Final = "/org/llmgw/Node1"
 MANAGER: Final = NAME + ".Manager"

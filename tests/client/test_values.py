@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from llmgwd.bus.values import plain
-from llmgwd.client_values import dictionary
+from llmgwd.client.values import dictionary
 from llmgwd.model.errors import InvalidSpec
 from llmgwd.model.spec import KEYS
 from tests.fakes.manager import tagged

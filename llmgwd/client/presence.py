@@ -6,7 +6,7 @@ from typing import Final
 
 from llmgwd.bus.connection import Connection, Signal
 from llmgwd.bus.errors import BusLost, CallTimedOut
-from llmgwd.client_errors import NAME, Unanswered, Unreachable, in_our_words
+from llmgwd.client.errors import NAME, Unanswered, Unreachable, in_our_words
 
 _DBUS: Final = "org.freedesktop.DBus"
 

@@ -4,8 +4,8 @@ import asyncio
 from pathlib import Path
 
 from llmgwd.bus.connection import Connection
-from llmgwd.client import NodeClient
-from llmgwd.client_watch import Changed, DaemonCame, DaemonLeft, News, Removed, StateChanged, Watch
+from llmgwd.client.node import NodeClient
+from llmgwd.client.watch import Changed, DaemonCame, DaemonLeft, News, Removed, StateChanged, Watch
 from tests.fakes.node import FakeNode, private_bus
 from tests.fakes.node_fixtures import client, fake_node, node, zygote
 
