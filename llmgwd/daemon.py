@@ -43,7 +43,15 @@ _PEER = "org.freedesktop.DBus.Peer"
 
 
 class CannotRun(Exception):  # noqa: N818
-    """One sentence: why there is no daemon."""
+    """One sentence: why there is no daemon. `status` is its exit status."""
+
+    status = 1
+
+
+class BadConfiguration(CannotRun):
+    """It would not run the next time either (sysexits.h, EX_CONFIG)."""
+
+    status = 78
 
 
 class Daemon:
@@ -205,7 +213,7 @@ def main() -> None:
         asyncio.run(_run(Places.of_user() if arguments.user else Places.of_system()))
     except CannotRun as error:
         log.critical("%s", error)
-        sys.exit(1)
+        sys.exit(error.status)
 
 
 async def _run(places: Places) -> None:
@@ -220,7 +228,7 @@ def _read(places: Places) -> Config:
     try:
         return places.read()
     except InvalidConfig as error:
-        raise CannotRun(str(error)) from error
+        raise BadConfiguration(str(error)) from error
 
 
 def _timing(config: Config) -> Timing:

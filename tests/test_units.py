@@ -18,6 +18,7 @@ STAYS_WITH_THE_DAEMON = {
     "ExecReload",
     "Restart",
     "RestartSec",
+    "RestartPreventExitStatus",
     "WatchdogSec",
     "TimeoutStopSec",
     "StateDirectory",
@@ -68,7 +69,7 @@ def verify(directory: Path, *arguments: str) -> str:
 
 
 def test_systemd_finds_nothing_wrong_with_the_systems_units(laid_down: Path) -> None:
-    units = ("llmgwd.service", "llmgw.slice", "systemd-journald@llmgw.service")
+    units = ("llmgwd.service", "llmgw.slice", "llmgw-engines.target", "systemd-journald@llmgw.service")
     assert verify(laid_down / "system", "verify", *units) == ""
 
 
