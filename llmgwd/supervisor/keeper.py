@@ -22,6 +22,7 @@ from llmgwd.model.lifecycle import (
 )
 from llmgwd.supervisor import ending
 from llmgwd.supervisor.record import Changes, Record, to_json
+from llmgwd.supervisor.reporting import report_health
 from llmgwd.supervisor.running import Running
 from llmgwd.supervisor.serving import await_engine, await_requests, watch_health
 from llmgwd.supervisor.shard import ENGINE, News, Shard
@@ -221,9 +222,11 @@ class Keeper:
 
     async def _watch(self, running: Running, *, away: bool) -> None:
         await running.wait_ended()
+        # First of all: PID 1 removes the group as soon as it hears that nobody is left.
+        oom_kills = Cgroup(self.record.control_group).oom_kills()
         if running.name != ENGINE:
             _, words = ending.read(running.status, lost_gate=False)
-            self.shard.tell(Fact.SIDECAR_ENDED, self._sidecar_reason(running.name, words))
+            self._sidecar_ended(f"sidecar {running.name} {words}")
             running.reported.set()
             return
         lost = False
@@ -234,16 +237,19 @@ class Keeper:
             elif not running.status:
                 lost = await self._outlived_its_gate()
         changes, words = ending.read(running.status, lost_gate=lost)
-        changes["oom_kills"] = Cgroup(self.record.control_group).oom_kills() or self.record.oom_kills
+        changes["oom_kills"] = oom_kills or self.record.oom_kills
         self.shard.note_pid(0)
         self.shard.note_health("unknown")
         reason = f"ended while llmgwd was away: {words}" if away else f"engine {words}"
         self.shard.tell(Fact.ENGINE_ENDED, reason, **changes)
         running.reported.set()
 
-    def _sidecar_reason(self, name: str, words: str) -> str:
-        up = self.record.phase in {Phase.READY, Phase.DRAINED}
-        return f"sidecar {name} {words}" + ("" if up else " before the engine was up")
+    def _sidecar_ended(self, words: str) -> None:
+        if self.record.phase in _SERVING:
+            report_health(self.record, f"{words}, the engine goes on")
+            self.shard.tell(Fact.SIDECAR_ENDED, words)
+        else:
+            self.shard.tell(Fact.SIDECAR_ENDED, f"{words} before the engine was up")
 
     async def _is_stopped_by_systemd(self) -> bool:
         return await self.shard.world.scopes.is_stopped_by_others(self.record.unit)

@@ -104,6 +104,8 @@ class Node:
             there = self._keepers.get(id)
             if there is not None and there.record.state not in TERMINAL:
                 return _same(there, spec)
+            if there is not None:
+                await there.wait()  # it may still be writing its end into the record that is replaced
             await self._check_name_free(id)
             resolved = await asyncio.to_thread(self._world.launcher.resolve, spec, plan)
             record = self._new_record(id, spec, resolved, there)
@@ -155,8 +157,8 @@ class Node:
 
     async def orphans(self) -> tuple[Orphan, ...]:
         """Populated scopes of ours that no readable record describes."""
-        live = [keeper.record for keeper in self._keepers.values() if keeper.record.state not in TERMINAL]
-        found = find_orphans(await self._world.scopes.scopes(), live)
+        scopes = await self._world.scopes.scopes()  # first: a shard that starts meanwhile is none
+        found = find_orphans(scopes, self._live())
         self._orphans = {orphan.unit for orphan in found}
         return found
 
@@ -327,6 +329,7 @@ class Node:
                 await self._forget(keeper)
 
     async def _forget(self, keeper: Keeper) -> None:
+        await keeper.wait()
         del self._keepers[keeper.record.id]
         self.listener.removed(keeper.shard)
         await asyncio.to_thread(self._world.records.remove, keeper.shard.name)

@@ -22,6 +22,11 @@ def report_change(record: Record, before: State) -> None:
     log.info("shard %s: %s -> %s%s", record.id, before, record.state, why, extra=fields(record))
 
 
+def report_health(record: Record, words: str) -> None:
+    """What does not change the state, and that somebody should see all the same."""
+    log.warning("shard %s: %s", record.id, words, extra=fields(record))
+
+
 async def report_failure(shard: Shard, before: State) -> None:
     """One entry with the last lines of output. Raises nothing: without a journal it is the sentence alone."""
     record = shard.record

@@ -5,6 +5,7 @@ import time
 
 from llmgwd.engines.plan import Http
 from llmgwd.model.lifecycle import Fact
+from llmgwd.supervisor.reporting import report_health
 from llmgwd.supervisor.shard import Shard
 
 # Soon after the start an answer is looked for often; a refused connection costs microseconds.
@@ -37,7 +38,7 @@ async def await_engine(shard: Shard) -> None:
             limit = shard.record.spec.ready_timeout_s
             shard.tell(Fact.TIME_UP, f"not ready in {limit:g} s: {shard.record.reason}")
             return
-    _ready(shard, f"serves {http.served_model}" if http.served_model else "serves")
+    _ready(shard, _serves(http))
 
 
 async def watch_health(shard: Shard) -> None:
@@ -48,13 +49,21 @@ async def watch_health(shard: Shard) -> None:
     http = shard.record.plan.http
     if http is None:
         return
-    misses = 0
+    misses, reason = 0, _serves(http)
     while True:
-        misses = misses + 1 if await _obstacle(shard, http) else 0
-        if not misses:
-            shard.note_health("ok")
-        elif misses >= _MISSES:
+        obstacle = await _obstacle(shard, http)
+        misses = misses + 1 if obstacle else 0
+        if misses == _MISSES:
+            reason = shard.record.reason
+            shard.note(reason=f"did not answer {_MISSES} times: {obstacle}")
             shard.note_health("failing")
+            report_health(shard.record, shard.record.reason)
+        elif not misses and shard.health == "failing":
+            shard.note(reason=reason)
+            shard.note_health("ok")
+            report_health(shard.record, "answers again")
+        elif not misses:
+            shard.note_health("ok")
         await asyncio.sleep(shard.world.timing.health_interval_s)
 
 
@@ -92,6 +101,10 @@ async def _obstacle(shard: Shard, http: Http) -> str:
     shard.probe_s = time.monotonic() - begun
     # It may be an engine's own words, which are shown on the bus and in terminals.
     return "".join(sign if sign.isprintable() else _UNPRINTABLE for sign in obstacle[:_LONGEST])
+
+
+def _serves(http: Http) -> str:
+    return f"serves {http.served_model}" if http.served_model else "serves"
 
 
 def _ready(shard: Shard, reason: str) -> None:

@@ -12,7 +12,7 @@ from llmgwd.host.cgroup import Cgroup
 from llmgwd.host.process import NoSuchProcess, control_group
 from llmgwd.host.systemd import ScopeExists, ScopeRefused
 from llmgwd.model.cpus import bitmask
-from llmgwd.model.errors import EngineUnavailable
+from llmgwd.model.errors import EngineUnavailable, StateNotSaved
 from llmgwd.model.lifecycle import Fact
 from llmgwd.supervisor.record import Record
 from llmgwd.supervisor.shard import ENGINE, Shard
@@ -32,7 +32,7 @@ async def start_scope(shard: Shard) -> None:
             for process in shard.record.plan.processes:
                 if process.name not in shard.running:
                     shard.launch(process)
-        except EngineUnavailable as refusal:
+        except (EngineUnavailable, StateNotSaved) as refusal:
             shard.tell(Fact.START_REFUSED, str(refusal))
             return
         except OSError as error:
@@ -121,7 +121,7 @@ async def _make_scope(shard: Shard, ours: tuple[int, ...]) -> None:
             await scopes.start(
                 record.unit,
                 ours,
-                description=f"LLM shard {record.id!r}",
+                description=f"LLM shard {record.id}: {record.spec.engine} {record.spec.model}".strip(),
                 properties=scope_properties(record, shard.world.slice),
             )
         except ScopeExists as error:

@@ -62,7 +62,11 @@ async def test_an_engine_that_has_lost_its_gate_is_stopped(
 async def test_what_the_kernel_killed_for_want_of_memory_is_counted(world: FakeWorld) -> None:
     shard = await world.run()
     world.cgroups.count_oom_kills(world.group(), 2)
+    held = world.scopes.hold("is_stopped_by_others")
     os.kill(shard.pid, signal.SIGKILL)
+    await held.arrived()
+    await world.until(lambda: not world.scopes.exists(unit()))
+    held.released.set()
     await world.reach(shard, State.FAILED)
     assert (shard.record.oom_kills, shard.record.exit_signal) == (2, "SIGKILL")
 
@@ -112,7 +116,7 @@ async def test_late_news_changes_nothing(world: FakeWorld, state: str) -> None:
         os.kill(shard.pid, signal.SIGKILL)
     else:
         world.program("a").exit(1)
-    await held.reached.wait()
+    await held.arrived()
     await world.settle(shard)
     if state in {"stopped", "failed"}:
         held.released.set()
@@ -229,10 +233,10 @@ async def test_an_order_that_meets_the_end_is_answered(world: FakeWorld) -> None
 
 
 async def test_a_drain_that_is_behind_the_end_in_the_queue_is_answered(world: FakeWorld) -> None:
-    shard = await world.run()
+    shard = await world.run("a", "head")
     held = world.scopes.hold("stop")
     world.program("a").exit(1)
-    await held.reached.wait()
+    await held.arrived()
     slow = world.records.hold(lambda content: content["reason"] == "noted")
     shard.note(keep=True, reason="noted")
     await world.arrived(slow)
@@ -249,7 +253,7 @@ async def test_a_drain_that_is_behind_the_end_in_the_queue_is_answered(world: Fa
 async def test_a_drain_during_the_start_is_written(world: FakeWorld) -> None:
     held = world.scopes.hold("start")
     await world.start()
-    await held.reached.wait()
+    await held.arrived()
     await world.node.drain("a")
     assert world.records.written[-1]["phase"] == "drained-gated"
     shard = await world.restart()

@@ -1,6 +1,7 @@
 """From a running engine to one that serves, and while it does."""
 
 import asyncio
+import logging
 
 import pytest
 
@@ -97,7 +98,9 @@ async def test_the_pid_is_the_programs_own(world: FakeWorld) -> None:
     assert {shard.pid} == world.scopes.pids(shard.record.unit) - {shard.record.pids["engine"].pid}
 
 
-async def test_health_fails_at_the_third_miss_and_comes_back(world: FakeWorld) -> None:
+async def test_health_fails_at_the_third_miss_and_comes_back(
+    world: FakeWorld, caplog: pytest.LogCaptureFixture
+) -> None:
     shard = await world.run("a", http=True)
     world.probes.obstacles.say("busy", "busy", "")
     given = world.probes.obstacles.given
@@ -105,9 +108,12 @@ async def test_health_fails_at_the_third_miss_and_comes_back(world: FakeWorld) -
     assert shard.health == "ok"
     world.probes.obstacles.say("busy")
     await world.until(lambda: shard.health == "failing")
-    assert (shard.record.state, shard.record.reason) == (State.READY, "serves")
+    assert (shard.record.state, shard.record.reason) == (State.READY, "did not answer 3 times: busy")
     world.probes.obstacles.say("")
     await world.until(lambda: shard.health == "ok")
+    assert shard.record.reason == "serves"
+    warnings = [line.getMessage() for line in caplog.records if line.levelno == logging.WARNING]
+    assert warnings == ["shard a: did not answer 3 times: busy", "shard a: answers again"]
 
 
 async def test_the_time_that_a_probe_took_is_known(world: FakeWorld) -> None:

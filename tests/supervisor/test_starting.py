@@ -169,7 +169,7 @@ async def test_a_scope_that_holds_a_stranger_is_left_alone(world: FakeWorld) -> 
 async def test_a_gate_that_is_killed_before_its_scope_exists_fails_the_start(world: FakeWorld) -> None:
     held = world.scopes.hold("start")
     shard = await world.start()
-    await held.reached.wait()
+    await held.arrived()
     os.kill(world.launcher.gates[0].process.pid, signal.SIGKILL)
     await world.until(lambda: not is_alive(world.launcher.gates[0].process.pid))
     held.released.set()
@@ -192,9 +192,9 @@ async def test_a_gate_that_is_killed_while_its_scope_is_made_fails_the_start(
 async def test_a_scope_that_is_stopped_while_it_is_started_fails_the_start(world: FakeWorld) -> None:
     held = world.scopes.hold("invocation_id")
     shard = await world.start()
-    await held.reached.wait()
+    await held.arrived()
     world.scopes.kill_all(unit())
-    await world.until(lambda: not world.scopes.pids(unit()))
+    await world.until(lambda: not world.scopes.exists(unit()))
     held.released.set()
     await world.reach(shard, State.FAILED)
     assert shard.record.reason == f"ScopeFailed: {unit()} was stopped while it was started"
@@ -267,7 +267,7 @@ async def test_the_wait_for_the_leader_is_written_down(world: FakeWorld) -> None
 async def test_a_stop_during_the_start_runs_nothing(world: FakeWorld) -> None:
     held = world.scopes.hold("start")
     shard = await world.start()
-    await held.reached.wait()
+    await held.arrived()
     await world.stop()
     await world.reach(shard, State.STOPPED)
     assert (shard.record.reason, shard.record.exit_code, world.program("a").runs) == ("stopped", -1, 0)
@@ -306,7 +306,7 @@ async def test_a_gate_that_a_stop_kills_before_it_can_say_so_was_never_open(worl
 async def test_a_drain_during_the_start_goes_on_and_never_becomes_ready(world: FakeWorld) -> None:
     held = world.scopes.hold("start")
     shard = await world.start()
-    await held.reached.wait()
+    await held.arrived()
     await world.node.drain("a")
     held.released.set()
     await world.until(lambda: shard.record.phase == "drained" and world.program("a").runs)
@@ -317,7 +317,7 @@ async def test_only_so_many_scopes_are_made_at_once(world: FakeWorld) -> None:
     world.world.starts = asyncio.Semaphore(1)
     held = world.scopes.hold("start")
     first, second = await world.start("a"), await world.start("b")
-    await held.reached.wait()
+    await held.arrived()
     await world.settle(second)
     assert world.launcher.launched == [("a", "engine")]
     held.released.set()
@@ -336,7 +336,7 @@ async def test_a_scope_gets_what_the_spec_limits(world: FakeWorld) -> None:
     )
     assert scope_properties(shard.record, "other.slice") == {
         "Slice": Variant("s", "other.slice"),
-        "Before": Variant("as", ["llmgwd.service"]),
+        "Before": Variant("as", ["llmgw-engines.target"]),
         "TimeoutStopUSec": Variant("t", 2_500_000),
         "TasksMax": Variant("t", 64),
         "MemoryMax": Variant("t", 1 << 30),
@@ -349,9 +349,9 @@ async def test_a_scope_gets_what_the_spec_limits(world: FakeWorld) -> None:
 async def test_a_scope_has_no_limits_that_nobody_asked_for(world: FakeWorld) -> None:
     await world.run()
     assert world.scopes.properties(unit()) == {
-        "Description": Variant("s", "LLM shard 'a'"),
+        "Description": Variant("s", "LLM shard a: command"),
         "Slice": Variant("s", "llmgw.slice"),
-        "Before": Variant("as", ["llmgwd.service"]),
+        "Before": Variant("as", ["llmgw-engines.target"]),
         "TimeoutStopUSec": Variant("t", 60_000_000),
         "TasksMax": Variant("t", 2**64 - 1),
     }

@@ -40,7 +40,7 @@ async def test_terminal_is_told_only_when_the_scope_is_empty(world: FakeWorld) -
     (child,) = world.scopes.pids(unit()) - {gate, engine}
     held = world.scopes.hold("stop")
     world.program("a").exit(3)
-    await held.reached.wait()
+    await held.arrived()
     await world.settle(shard)
     assert (is_alive(gate), is_alive(child)) == (False, True)
     assert (shard.record.state, shard.record.reason) == (State.READY, "engine exited 3")
@@ -125,7 +125,7 @@ async def test_stop_with_sidecars_asks_the_engine_first(world: FakeWorld) -> Non
     head = shard.record.pids["head"].pid
     held = world.scopes.hold("stop")
     await world.stop()
-    await held.reached.wait()
+    await held.arrived()
     assert (world.exit_file(), is_alive(head)) == ("143", True)
     held.released.set()
     await world.reach(shard, State.STOPPED)
@@ -138,7 +138,7 @@ async def test_an_engine_that_is_asked_first_has_half_of_the_limit(world: FakeWo
     held = world.scopes.hold("stop")
     begun = time.monotonic()
     await world.stop(limit_s=0.2)
-    await held.reached.wait()
+    await held.arrived()
     assert time.monotonic() - begun >= 0.1
     assert (is_alive(shard.pid), world.program("a").terms) == (True, 1)
     assert is_alive(shard.record.pids["head"].pid)
@@ -242,7 +242,7 @@ async def test_a_lost_bus_during_a_stop_that_knows_no_scope_is_no_outcome(
 ) -> None:
     held = world.scopes.hold("start")
     shard = await world.start()
-    await held.reached.wait()
+    await held.arrived()
     for _ in range(2):
         world.scopes.fail("find", BusLost("lost"))
     await world.stop()
@@ -269,7 +269,7 @@ async def test_a_scope_of_another_run_is_never_touched(
     pid = stranger()
     await world.die()
     world.scopes.kill_all(unit())
-    await world.until(lambda: not world.scopes.pids(unit()))
+    await world.until(lambda: not world.scopes.exists(unit()))
     world.scopes.put(unit(), pid, invocation_id="f" * 32)
     shard = await world.come_back()
     await world.node.stop("a", drain_s=0, limit_s=0)

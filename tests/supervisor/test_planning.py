@@ -1,0 +1,139 @@
+"""From a caller's values to a spec and its plan, and what a node has to give away only once."""
+
+from dataclasses import replace
+
+import pytest
+
+from llmgwd.config import AgentConfig, Config, EngineConfig
+from llmgwd.engines.plan import NodeFacts, Plan
+from llmgwd.host.accelerators import Gpu
+from llmgwd.model.errors import InvalidSpec, ResourceBusy, SpecConflict
+from llmgwd.model.spec import ShardSpec
+from llmgwd.supervisor.planning import Planner, check_same
+from tests.supervisor.test_record import simple
+
+FACTS = NodeFacts("10.0.0.1", "eth0", -1, "nvidia")
+GPUS = (Gpu(0, "GPU-aa", "A", "nvidia", 1), Gpu(1, "GPU-bb", "A", "nvidia", 1))
+COMMAND = {"engine": "command", "command": ["/bin/true"]}
+VLLM = {"engine": "vllm", "model": "m"}
+
+
+def planner(*, user_mode: bool = False, **engines: EngineConfig) -> Planner:
+    if user_mode:
+        engines = {name: replace(engine, user="") for name, engine in engines.items()}
+    agent = AgentConfig(stop_timeout_s=7, rendezvous_timeout_s=8)
+    return Planner(Config(agent=agent, engines=engines), FACTS, GPUS, user_mode)
+
+
+def planned(**values: object) -> tuple[Plan, ShardSpec]:
+    spec, plan = planner(command=EngineConfig()).plan("a", COMMAND | values)
+    return plan, spec
+
+
+def test_what_a_spec_leaves_open_comes_from_engine_and_configuration() -> None:
+    engine = EngineConfig(
+        executable="/opt/vllm", args=("--x",), environment={"A": "1"}, user="u", group="g",
+        working_directory="/w",
+    )  # fmt: skip
+    spec, plan = planner(vllm=engine).plan("a", VLLM)
+    assert (spec.executable, spec.user, spec.group, spec.working_directory) == ("/opt/vllm", "u", "g", "/w")
+    assert (spec.port, spec.health_path, spec.stop_timeout_s, spec.rendezvous_timeout_s) == (
+        8000, "/health", 7, 8,
+    )  # fmt: skip
+    (process,) = plan.processes
+    assert (process.argv[0], process.argv[-1], process.environment["A"]) == ("/opt/vllm", "--x", "1")
+
+
+def test_an_engine_without_an_executable_of_its_own_takes_the_usual_one() -> None:
+    spec, _ = planner(vllm=EngineConfig()).plan("a", VLLM)
+    assert spec.executable == "vllm"
+
+
+def test_what_the_spec_says_wins() -> None:
+    spec, _ = planner(vllm=EngineConfig(user="u")).plan(
+        "a", VLLM | {"user": "v", "port": 1, "stop_timeout_s": 2}
+    )
+    assert (spec.user, spec.port, spec.stop_timeout_s) == ("v", 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("id", "values", "key"),
+    [
+        ("", COMMAND, "id"),
+        ("a\n", COMMAND, "id"),
+        ("a", {}, "engine"),
+        ("a", {"engine": "nonsense"}, "engine"),
+        ("a", {"engine": "tgi", "model": "m"}, "engine"),
+        ("a", COMMAND | {"colour": "blue"}, "colour"),
+        ("a", COMMAND | {"port": "x"}, "port"),
+    ],
+)
+def test_what_is_wrong_is_refused_by_name(id: str, values: dict[str, object], key: str) -> None:
+    with pytest.raises(InvalidSpec, match=f"^InvalidSpec: {key}: "):
+        planner(command=EngineConfig()).plan(id, values)
+
+
+def test_an_engine_that_is_not_enabled_is_refused() -> None:
+    with pytest.raises(InvalidSpec) as refusal:
+        planner().plan("a", COMMAND)
+    assert refusal.value.text == "engine: command is not enabled in this node's configuration"
+
+
+def test_in_user_mode_no_spec_names_a_user() -> None:
+    mine = planner(user_mode=True, command=EngineConfig())
+    assert mine.plan("a", COMMAND)[0].user == ""
+    with pytest.raises(InvalidSpec, match=r"^InvalidSpec: user: got 'root', takes none"):
+        mine.plan("a", COMMAND | {"user": "root"})
+
+
+@pytest.mark.parametrize(
+    ("held", "wanted", "text"),
+    [
+        ({"port": 8100}, {"port": 8100}, "port 8100 is claimed by shard b"),
+        ({"gpus": ["0", "1"]}, {"gpus": ["1"]}, "GPU 1 is claimed by shard b"),
+        ({"gpus": ["1"]}, {"gpus": ["GPU-bb"]}, "GPU GPU-bb is claimed by shard b"),
+        ({"gpus": ["GPU-aa"]}, {"gpus": ["0"]}, "GPU 0 is claimed by shard b"),
+        ({"gpus": ["7"]}, {"gpus": ["7"]}, "GPU 7 is claimed by shard b"),
+    ],
+)
+def test_a_port_and_a_gpu_are_claimed_once(
+    held: dict[str, object], wanted: dict[str, object], text: str
+) -> None:
+    plan, spec = planned(**held)
+    other = replace(simple(), id="b", spec=spec, plan=plan)
+    with pytest.raises(ResourceBusy) as refusal:
+        planner().check_claims(*planned(**wanted), [other])
+    assert refusal.value.text == text
+
+
+@pytest.mark.parametrize("held", [{"port": 8100}, {"gpus": ["0"]}, {"gpus": []}, {}])
+@pytest.mark.parametrize("wanted", [{"port": 8101}, {"gpus": ["1"]}, {"gpus": []}, {}])
+def test_different_claims_live_side_by_side(held: dict[str, object], wanted: dict[str, object]) -> None:
+    plan, spec = planned(**held)
+    planner().check_claims(*planned(**wanted), [replace(simple(), id="b", spec=spec, plan=plan)])
+
+
+@pytest.mark.parametrize(
+    ("running", "asked", "text"),
+    [
+        ({"port": 8001}, {"port": 8002}, "shard a runs with port 8001, asked for 8002"),
+        ({}, {"gpus": ["0", "1"]}, "shard a runs with gpus none, asked for [0, 1]"),
+        ({"gpus": []}, {}, "shard a runs with gpus [], asked for none"),
+        ({"model": "m"}, {"model": "n"}, "shard a runs with model m, asked for n"),
+        (
+            {"environment": {"A": "secret", "B": "1", "C": "2"}},
+            {"environment": {"A": "other", "C": "2", "D": "3"}},
+            "shard a runs with another environment: A, B, D differ",
+        ),
+    ],
+)
+def test_another_spec_is_a_conflict_that_names_the_first_difference(
+    running: dict[str, object], asked: dict[str, object], text: str
+) -> None:
+    with pytest.raises(SpecConflict) as refusal:
+        check_same("a", planned(**running)[1], planned(**asked)[1])
+    assert refusal.value.text == text
+
+
+def test_the_same_spec_in_other_words_is_no_conflict() -> None:
+    check_same("a", planned(nodes=1, rank=0, replica_id="a")[1], planned()[1])
