@@ -46,7 +46,7 @@ demo: setup ## shows it at work: a real engine outlives its daemon. KEEP=1 leave
 install: ## lays every file of a package down: DESTDIR=, PREFIX=/usr, SYSCONFDIR=/etc, PYCOMPILE=no
 	$(PYTHON) packaging/install_python.py --destdir "$(DESTDIR)" --prefix "$(PREFIX)" --python $(PYTHON) $(if $(filter no,$(PYCOMPILE)),--no-compile)
 	for unit in units/*.service units/*.slice units/*.target; do $(call unit,$$unit,system); done
-	for unit in units/user/*.service; do $(call unit,$$unit,user); done
+	for unit in units/user/*.service units/user/*.slice; do $(call unit,$$unit,user); done
 	for dropin in units/*.service.d/*.conf; do $(DATA) $$dropin "$(UNITS)/system/$${dropin#units/}"; done
 	$(DATA) units/journald@llmgw.conf "$(UNITS)/journald@llmgw.conf.d/llmgwd.conf"
 	$(DATA) units/sysusers.d/llmgwd.conf -t "$(DESTDIR)$(PREFIX)/lib/sysusers.d"
@@ -54,10 +54,21 @@ install: ## lays every file of a package down: DESTDIR=, PREFIX=/usr, SYSCONFDIR
 	$(DATA) dbus/org.llmgw.Node1.conf -t "$(SHARE)/dbus-1/system.d"
 	$(DATA) dbus/org.llmgw.Node1.service -t "$(SHARE)/dbus-1/system-services"
 	$(if $(wildcard dbus/*.xml),$(DATA) dbus/*.xml -t "$(SHARE)/dbus-1/interfaces")
-	$(DATA) packaging/llmgwd.toml -t "$(DESTDIR)$(SYSCONFDIR)/llmgwd"
+	@$(call configuration,packaging/llmgwd.toml,$(DESTDIR)$(SYSCONFDIR)/llmgwd/llmgwd.toml)
 
 # A unit names the directory that the start scripts went to.
 unit = sed 's|/usr/bin/llmgw|$(PREFIX)/bin/llmgw|' $(1) | $(DATA) /dev/stdin "$(UNITS)/$(2)/$$(basename $(1))"
+
+# What is there already may have been edited: it stays, and the new one is laid beside it.
+define configuration
+	if [ -e "$(2)" ] && ! cmp -s $(1) "$(2)"; then \
+		$(DATA) $(1) "$(2).new"; \
+		echo "install: $(2) is not the one that ships and stays as it is; that one is $(2).new" >&2; \
+	else \
+		$(DATA) $(1) "$(2)"; \
+		rm -f "$(2).new"; \
+	fi
+endef
 
 clean: ## removes what was made here, the virtual environment included
 	rm -rf $(VENV) build .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache *.egg-info

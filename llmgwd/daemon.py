@@ -7,7 +7,6 @@ import logging
 import signal
 import sys
 import time
-from collections import Counter
 from collections.abc import Coroutine
 from importlib.metadata import version
 from pathlib import Path
@@ -30,6 +29,7 @@ from llmgwd.host.records import RecordStore, StoreTaken
 from llmgwd.host.settings import Places
 from llmgwd.host.systemd import Systemd
 from llmgwd.model.errors import InvalidConfig
+from llmgwd.model.lifecycle import State
 from llmgwd.supervisor.node import Node
 from llmgwd.supervisor.planning import Planner
 from llmgwd.supervisor.ports import Timing, World
@@ -168,11 +168,11 @@ class Daemon:
         task.add_done_callback(self._background.discard)
 
     def _status(self) -> str:
-        counts = Counter(self._node.counts())
+        counts = self._node.counts()
         total = sum(counts.values())
         if not total:
             return "no shards"
-        by_state = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
+        by_state = ", ".join(f"{counts[state]} {state}" for state in State if counts.get(state))
         return f"{total} shard{'s' if total > 1 else ''}: {by_state}"
 
     async def _tell_status(self) -> None:
@@ -204,13 +204,17 @@ def main() -> None:
     """The entry point `llmgwd`."""
     parser = argparse.ArgumentParser(prog="llmgwd", description="Supervises LLM engines under systemd.")
     parser.add_argument("--user", action="store_true", help="session bus and the user's own systemd")
+    parser.add_argument("--check", action="store_true", help="say whether the configuration is good, and end")
     parser.add_argument("--version", action="version", version=version("llmgwd"))
     arguments = parser.parse_args()
+    places = Places.of_user() if arguments.user else Places.of_system()
+    if arguments.check:
+        sys.exit(_check(places))
     # Python ignores SIGXFSZ, and what is ignored stays so in the engines.
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
     setup_logging()
     try:
-        asyncio.run(_run(Places.of_user() if arguments.user else Places.of_system()))
+        asyncio.run(_run(places))
     except CannotRun as error:
         log.critical("%s", error)
         sys.exit(error.status)
@@ -222,6 +226,17 @@ async def _run(places: Places) -> None:
             f"llmgwd needs cgroup v2 alone on {cgroup.ROOT} (see systemd.unified_cgroup_hierarchy)"
         )
     await Daemon(places).run()
+
+
+def _check(places: Places) -> int:
+    """Says what a start would say of the configuration; gives the exit status."""
+    try:
+        _read(places)
+    except BadConfiguration as error:
+        sys.stderr.write(f"{error}\n")
+        return error.status
+    sys.stdout.write("configuration is good\n")
+    return 0
 
 
 def _read(places: Places) -> Config:

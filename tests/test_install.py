@@ -15,10 +15,12 @@ PROJECT = tomllib.loads((TREE / "pyproject.toml").read_text())["project"]
 PYTHON = "/usr/bin/python3"
 
 
-def make_install(destdir: Path, *settings: str) -> None:
+def make_install(destdir: Path, *settings: str) -> str:
+    """What it said on standard error."""
     command = ["make", "--no-print-directory", "install", f"DESTDIR={destdir}", *settings]
     made = subprocess.run(command, cwd=TREE, capture_output=True, text=True, timeout=60, check=False)
     assert made.returncode == 0, made.stderr
+    return made.stderr
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +62,7 @@ def test_every_file_is_where_a_package_has_it(stage: Path) -> None:
         "usr/lib/systemd/system/llmgw.slice",
         "usr/lib/systemd/system/llmgwd.service",
         "usr/lib/systemd/system/systemd-journald@llmgw.service.d/llmgwd.conf",
+        "usr/lib/systemd/user/llmgw.slice",
         "usr/lib/systemd/user/llmgwd.service",
         "usr/lib/sysusers.d/llmgwd.conf",
         "usr/lib/tmpfiles.d/llmgwd.conf",
@@ -112,6 +115,29 @@ def test_an_older_version_is_replaced(tmp_path: Path) -> None:
     make_install(tmp_path, "PREFIX=/usr", "PYCOMPILE=no")
     assert {path.name for path in directory.iterdir()} == {"llmgwd", f"llmgwd-{PROJECT['version']}.dist-info"}
     assert not (directory / "llmgwd/gone.py").exists()
+
+
+def test_what_the_readme_removes_is_all_that_was_laid_down_but_the_configuration(tmp_path: Path) -> None:
+    make_install(tmp_path, "PREFIX=/usr")
+    (removal,) = re.findall(r"^sudo (rm -r (?:.*\\\n)*.*)", (TREE / "README.md").read_text(), re.MULTILINE)
+    removal = removal.replace(" /usr/", f" {tmp_path}/usr/")
+    subprocess.run(["bash", "-euc", removal], capture_output=True, timeout=30, check=True)
+    left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    assert left == {"etc/llmgwd/llmgwd.toml"}
+
+
+def test_an_edited_configuration_stays_and_the_new_one_is_laid_beside_it(tmp_path: Path) -> None:
+    make_install(tmp_path, "PYCOMPILE=no")
+    there, new = tmp_path / "etc/llmgwd/llmgwd.toml", tmp_path / "etc/llmgwd/llmgwd.toml.new"
+    shipped, edited = there.read_text(), "[agent]\nlog_lines = 100\n"
+    there.write_text(edited)
+    there.chmod(0o640)
+    said = make_install(tmp_path, "PYCOMPILE=no")
+    assert (there.read_text(), there.stat().st_mode & 0o777) == (edited, 0o640)
+    assert (new.read_text(), new.stat().st_mode & 0o777) == (shipped, 0o644)
+    assert said == f"install: {there} is not the one that ships and stays as it is; that one is {new}\n"
+    there.write_text(shipped)
+    assert (make_install(tmp_path, "PYCOMPILE=no"), new.exists()) == ("", False)
 
 
 def test_the_configuration_that_ships_changes_nothing() -> None:

@@ -73,8 +73,8 @@ def test_systemd_finds_nothing_wrong_with_the_systems_units(laid_down: Path) -> 
     assert verify(laid_down / "system", "verify", *units) == ""
 
 
-def test_systemd_finds_nothing_wrong_with_the_users_unit(laid_down: Path) -> None:
-    assert verify(laid_down / "user", "--user", "verify", "llmgwd.service") == ""
+def test_systemd_finds_nothing_wrong_with_the_users_units(laid_down: Path) -> None:
+    assert verify(laid_down / "user", "--user", "verify", "llmgwd.service", "llmgw.slice") == ""
 
 
 def test_a_wrong_key_would_be_found(laid_down: Path) -> None:

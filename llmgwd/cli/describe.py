@@ -11,6 +11,18 @@ from llmgwd.cli.terminal import tint, width
 Properties = Mapping[str, Any]
 
 
+def state_word(shard: Properties) -> str:
+    """The state, and where it is ready whether it is that only by name."""
+    failing = shard.get("State") == "ready" and shard.get("Health") == "failing"
+    return "ready, failing" if failing else str(shard.get("State"))
+
+
+def because(shard: Properties) -> str:
+    """What follows the state in a sentence; empty where there is no more to say than the state does."""
+    reason = shard.get("Reason")
+    return f": {reason}" if reason and reason != shard.get("State") else ""
+
+
 def shard_lines(shard: Properties) -> list[str]:
     """Everything that is worth a look; what is not known yet is left out."""
     lines = paragraph(

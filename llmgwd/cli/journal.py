@@ -1,7 +1,6 @@
 """A shard's output as it is written: `journalctl --follow`, which needs no daemon, and what it prints."""
 
 import glob
-import json
 import os
 import pwd
 import time
@@ -15,6 +14,7 @@ from llmgwd.model.identifiers import journal_identifier
 _ENGINE: Final = "engine"
 _ADDED_BY_ENGINES: Final = ("ray-head",)
 _FIELDS: Final = "MESSAGE,SYSLOG_IDENTIFIER,_LINE_BREAK,_SYSTEMD_INVOCATION_ID"
+_UNIT_FIELDS: Final = {True: "_SYSTEMD_USER_UNIT", False: "_SYSTEMD_UNIT"}
 _KEPT: Final = "/var/log/journal"
 _FILES: Final = (_KEPT + "/*/system.journal", "/run/log/journal/*/system.journal")
 
@@ -55,15 +55,20 @@ class Source:
         """Prints the last lines and goes on: one reading of the journal, so none is left out or repeated."""
         names = [journal_identifier(self.id, process) for process in self.processes]
         ours = ["_TRANSPORT=stdout", *(f"SYSLOG_IDENTIFIER={name}" for name in names)]
-        unit = "_SYSTEMD_USER_UNIT" if self.user else "_SYSTEMD_UNIT"
+        unit = _UNIT_FIELDS[self.user]
         # The scope has what runs under another uid (containers), the uid what was moved out of the scope.
         either = [*ours, f"{unit}={self.unit}", "+", *ours, *(f"_UID={uid}" for uid in self.uids)]
         return [
             "journalctl", "--quiet", "--follow", f"--lines={lines}", "--all",
             # which namespace engines write to is in the daemon's configuration; no other has such lines
             *([] if self.user else ["--namespace=*"]),
-            "--output=json", f"--output-fields={_FIELDS}", *either,
+            "--output=json", f"--output-fields={_FIELDS},{unit}", *either,
         ]  # fmt: skip
+
+    def run_of(self, record: Mapping[str, Any]) -> str:
+        """The invocation of the shard's scope that it is of; empty where it did not come from the scope."""
+        ours = record.get(_UNIT_FIELDS[self.user]) == self.unit
+        return str(record.get("_SYSTEMD_INVOCATION_ID", "")) if ours else ""
 
     def has(self, record: Mapping[str, Any]) -> bool:
         """Whether it is of this run, or of a later one; lines of earlier ones may be in the journal, too."""
@@ -74,15 +79,26 @@ class Source:
 
 @dataclass(slots=True)
 class Lines:
-    """Turns what journalctl prints into lines for people, as TailShard writes them."""
+    """Turns the records that journalctl prints into lines for people, as TailShard writes them."""
 
     source: Source
     _names_shown: bool = False
     _beginnings: dict[str, bytes] = field(default_factory=dict)
+    _runs: set[str] = field(default_factory=set)
 
-    def read(self, printed: bytes) -> str | None:
+    def __post_init__(self) -> None:
+        self._runs |= {self.source.invocation_id} - {""}
+
+    def begins_run(self, record: Mapping[str, Any]) -> bool:
+        """Whether it is the first of a run that comes after one that is known."""
+        run = self.source.run_of(record)
+        if not run or run in self._runs or not self.source.has(record):
+            return False
+        self._runs.add(run)
+        return len(self._runs) > 1
+
+    def read(self, record: Mapping[str, Any]) -> str | None:
         """The line that a record ends; None for one that ends none, or is not of this run."""
-        record = json.loads(printed)
         if not self.source.has(record):
             return None
         process = record["SYSLOG_IDENTIFIER"].removeprefix(f"{self.source.id}/")

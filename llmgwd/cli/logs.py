@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 from argparse import Namespace
 from collections.abc import AsyncIterator
 from typing import Final, cast
@@ -13,6 +14,7 @@ from llmgwd.cli.reader import while_somebody_reads
 from llmgwd.client.node import NodeClient
 
 _LINES_BEFORE: Final = 10  # as `tail -f` and `journalctl -f`
+_NEW_RUN: Final = "-- new run --"
 _LONGEST_RECORD: Final = 16 * 1024 * 1024
 
 
@@ -45,7 +47,10 @@ async def _follow(client: NodeClient, arguments: Namespace) -> int:
     async with _running(command) as (process, stdout, stderr):
         with while_somebody_reads():
             async for printed in stdout:
-                line = lines.read(printed)
+                record = json.loads(printed)
+                if lines.begins_run(record) and not arguments.json:
+                    print(_NEW_RUN, flush=True)
+                line = lines.read(record)
                 if line is not None:
                     print_json_line(line) if arguments.json else print(line, flush=True)
         complaint = (await stderr.read()).decode(errors="replace").strip()

@@ -3,9 +3,10 @@
 import argparse
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from llmgwd.cli import exits
+from llmgwd.cli.leftover import refuse_leftover
 from llmgwd.cli.spec_arguments import add_spec_arguments, settle_id, split_at_dashes
 
 Adds = Callable[[argparse.ArgumentParser], None]
@@ -35,14 +36,15 @@ def _write_no_more() -> None:
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """Read the arguments; ends the program with status 2 where they are wrong."""
-    parser = make_parser()
     words = [word for word in argv if not word.startswith("-")]
-    if not words or words[0] not in {"start", "plan"}:
-        return parser.parse_args(argv)
-    before, after = split_at_dashes(argv)
-    arguments = parser.parse_args(before)
-    arguments.after_dashes = after
-    settle_id(parser, arguments)
+    has_spec = bool(words) and words[0] in {"start", "plan"}
+    before, after = split_at_dashes(argv) if has_spec else (argv, None)
+    arguments, leftover = make_parser().parse_known_args(before)
+    if leftover:
+        refuse_leftover(arguments, leftover)
+    if has_spec:
+        arguments.after_dashes = after
+        settle_id(arguments.parser, arguments)
     return arguments
 
 
@@ -57,16 +59,30 @@ def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="llmgwctl",
         description="Start, watch and stop the inference engines of this machine.",
+        epilog=_STATUSES,
         allow_abbrev=False,
     )
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version")
     parser.add_argument("--user", action="store_true", help="talk to `llmgwd --user` on the session bus")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, text, *adds in _COMMANDS:
-        command = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
+        description = _MORE.get(name, text)
+        command = commands.add_parser(name, help=text, description=description, allow_abbrev=False)
+        command.set_defaults(parser=command)
         command.add_argument("--user", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
         for add in adds:
             add(command)
     return parser
+
+
+class _Version(argparse.Action):
+    """Looks it up only when it is asked for."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object, **__: object) -> None:
+        from importlib.metadata import version  # noqa: PLC0415  (30 ms)
+
+        print(f"llmgwctl {version('llmgwd')}")
+        parser.exit()
 
 
 def _id(parser: argparse.ArgumentParser) -> None:
@@ -100,13 +116,24 @@ def _stop_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _wait_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--for", required=True, type=_state, dest="state", metavar="STATE", help="ready, stopped, …"
+        "--for",
+        default="ready",
+        type=_state,
+        dest="state",
+        metavar="STATE",
+        help="ready (the default), stopped, …",
     )
     parser.add_argument("--timeout", type=_seconds, metavar="S", help="give up after so many seconds")
 
 
 def _log_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-n", "--lines", type=_count, metavar="N", help="so many of the last lines")
+    parser.add_argument(
+        "-n",
+        "--lines",
+        type=_count,
+        metavar="N",
+        help="so many of the last lines (512, or what `log_lines` says; with -f 10)",
+    )
     parser.add_argument("-f", "--follow", action="store_true", help="go on with what it prints from now on")
 
 
@@ -140,13 +167,24 @@ _COMMANDS: Sequence[tuple[str, str, *tuple[Adds, ...]]] = (
     ("status", "Show a shard, or all of them.", _optional_id, _json),
     ("list", "List all shards.", _json),
     ("wait", "Wait until a shard is in a state.", _id, _wait_arguments),
-    ("logs", "Show what a shard's engine printed.", _id, _log_arguments, _json),
+    ("logs", "Show what a shard printed.", _id, _log_arguments, _json),
     ("remove", "Forget a shard that has ended.", _id),
     ("node", "Show this node.", _json),
-    ("events", "Show each change of state as it comes.", _json),
+    ("events", "Show each change of state or health as it comes.", _json),
     ("orphans", "List scopes that no record describes.", _json),
-    ("kill-orphan", "Kill such a scope.", _unit),
+    ("kill-orphan", "End what runs in such a scope.", _unit),
     ("reload", "Let the daemon read its configuration again."),
+)
+
+_MORE: Mapping[str, str] = {
+    "logs": "Show what a shard's engine and sidecars printed in its present run, or in its last one when it has "
+    "ended. With -f lines of later runs follow, and nothing ends it but an interrupt.",
+    "kill-orphan": "End what runs in such a scope: SIGTERM first, SIGKILL for what is left. "
+    "Returns when that has begun.",
+}
+_STATUSES = (
+    "Exit status: 0 done; 1 refused or failed; 2 wrong usage; 3 `status ID` of a shard that is not ready; "
+    "4 no such shard; 5 the daemon cannot be reached."
 )
 
 if __name__ == "__main__":

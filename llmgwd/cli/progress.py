@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import Protocol
 
+from llmgwd.cli.describe import because
 from llmgwd.cli.terminal import cut, is_terminal, one_line
 from llmgwd.client.errors import Unreachable
 from llmgwd.client.node import NodeClient
@@ -22,7 +23,10 @@ class Progress(Protocol):
         """The shard, as it is now."""
 
     def finished(self, id: str, shard: Shard) -> None:
-        """It is waited for no more."""
+        """It is where it was wanted; `saw` has not been told."""
+
+    def removed(self, id: str) -> None:
+        """It is where it was wanted: nowhere."""
 
     async def tick(self, waiting: Mapping[str, Shard]) -> None:
         """Time goes by for these."""
@@ -36,8 +40,12 @@ def progress(client: NodeClient) -> Progress:
 
 
 def described(shard: Shard) -> str:
-    reason = shard.get("Reason")
-    return f"{shard['State']}: {reason}" if reason else str(shard["State"])
+    return f"{shard['State']}{because(shard)}"
+
+
+def remark(text: str) -> None:
+    """A line beside what was asked for."""
+    print(one_line(text), file=sys.stderr, flush=True)
 
 
 class LinePerChange:
@@ -49,10 +57,13 @@ class LinePerChange:
     def saw(self, id: str, shard: Shard) -> None:
         if self._states.get(id) != shard["State"]:
             self._states[id] = shard["State"]
-            print(one_line(f"{id}: {described(shard)}"), file=sys.stderr, flush=True)
+            remark(f"{id}: {described(shard)}")
 
     def finished(self, id: str, shard: Shard) -> None:
-        pass
+        self.saw(id, shard)
+
+    def removed(self, id: str) -> None:
+        remark(f"{id}: removed")
 
     async def tick(self, waiting: Mapping[str, Shard]) -> None:
         pass
@@ -76,14 +87,17 @@ class RewrittenLine:
         pass
 
     def finished(self, id: str, shard: Shard) -> None:
-        self._write(one_line(f"{id}: {shard['State']}, {self._seconds()} s") + "\n")
+        self._write(one_line(f"{id}: {shard['State']} after {self._seconds()} s{because(shard)}") + "\n")
+
+    def removed(self, id: str) -> None:
+        self._write(one_line(f"{id}: removed after {self._seconds()} s") + "\n")
 
     async def tick(self, waiting: Mapping[str, Shard]) -> None:
         if len(waiting) == 1:
             ((shard_id, shard),) = waiting.items()
-            line = f"{shard_id}: {shard['State']}, {self._seconds()} s"
-            for more in (shard.get("Reason"), await self._last_line(shard_id)):
-                line += f": {more}" if more else ""
+            line = f"{shard_id}: {shard['State']}, {self._seconds()} s{because(shard)}"
+            if log := await self._last_line(shard_id):
+                line += f": {log}"
         else:
             line = f"{len(waiting)} shards, {self._seconds()} s: "
             line += ", ".join(f"{shard_id} {shard['State']}" for shard_id, shard in waiting.items())

@@ -9,9 +9,11 @@ from typing import Any
 from llmgwd.cli import exits
 from llmgwd.cli.answer import keyed, print_json, print_lines
 from llmgwd.cli.describe import node_lines, shard_lines
+from llmgwd.cli.shard_table import shard_table
 from llmgwd.cli.table import table
 from llmgwd.cli.terminal import tint, width
 from llmgwd.client.node import NodeClient
+from llmgwd.model.lifecycle import State
 
 Properties = Mapping[str, Any]
 
@@ -30,12 +32,11 @@ async def status(client: NodeClient, arguments: Namespace) -> int:
         print_json([keyed(shard) for shard in shards])
         return exits.DONE
     node = await client.read_node()
-    counts = Counter(str(shard["State"]) for shard in shards)
-    summary = ", ".join(f"{number} {tint(state, state)}" for state, number in counts.items()) or "no shards"
-    print(f"llmgwd {node['Version']} on {node['NodeName']}: {summary}")
+    summary = _counted(shards) + _counted_orphans(len(await client.list_orphans()), user=arguments.user)
+    print(f"llmgwd {node['Version']} on {node['NodeName']}: {', '.join(summary)}")
     if shards:
         print()
-        print_lines(_shard_table(shards))
+        print_lines(shard_table(shards, width=width(sys.stdout)))
     return exits.DONE
 
 
@@ -44,7 +45,7 @@ async def list_shards(client: NodeClient, arguments: Namespace) -> int:
     if arguments.json:
         print_json([keyed(shard) for shard in shards])
     else:
-        print_lines(_shard_table(shards))
+        print_lines(shard_table(shards, width=width(sys.stdout)))
     return exits.DONE
 
 
@@ -62,33 +63,21 @@ async def orphans(client: NodeClient, arguments: Namespace) -> int:
     if arguments.json:
         print_json(found)
         return exits.DONE
+    if not found:
+        print("no orphans")
+        return exits.DONE
     rows = [(orphan["unit"], orphan["id"], " ".join(map(str, orphan["pids"]))) for orphan in found]
     print_lines(table(("UNIT", "ID", "PIDS"), rows, width=width(sys.stdout)))
     return exits.DONE
 
 
-def _state(shard: Properties) -> str:
-    failing = shard["State"] == "ready" and shard["Health"] == "failing"
-    return "ready, failing" if failing else str(shard["State"])
+def _counted(shards: Sequence[Properties]) -> list[str]:
+    """How many are in which state, in the order in which a shard has them."""
+    counts = Counter(str(shard["State"]) for shard in shards)
+    present = [state.value for state in State if state in counts]
+    return [f"{counts[state]} {tint(state, state)}" for state in present] or ["no shards"]
 
 
-def _shard_table(shards: Sequence[Properties]) -> list[str]:
-    rows = [
-        (
-            shard["Id"],
-            _state(shard),
-            shard["Engine"],
-            shard["Model"],
-            f"{shard['Rank']}/{shard['Nodes']}",
-            shard["Endpoint"],
-            shard["Reason"],
-        )
-        for shard in shards
-    ]
-    headings = ("ID", "STATE", "ENGINE", "MODEL", "RANK", "ENDPOINT", "REASON")
-    return table(
-        headings,
-        rows,
-        width=width(sys.stdout),
-        tint=lambda heading, word: tint(word, word) if heading == "STATE" else word,
-    )
+def _counted_orphans(number: int, *, user: bool) -> list[str]:
+    orphans = "1 orphan" if number == 1 else f"{number} orphans"
+    return [f"{orphans} (llmgwctl {'--user ' if user else ''}orphans)"] if number else []

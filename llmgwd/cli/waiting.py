@@ -1,7 +1,7 @@
 """Waiting until shards are where they were wanted, or never will be."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from llmgwd.cli.progress import Progress, Shard, described
@@ -42,6 +42,14 @@ def end(shard: Shard | None) -> str | None:
     return reason if reason.startswith("unkillable") else None
 
 
+class TimeUp(Exception):  # noqa: N818  (named as the refusals are)
+    """`still` are those that were waited for in vain, as they were last."""
+
+    def __init__(self, still: Mapping[str, Shard]) -> None:
+        super().__init__(", ".join(still))
+        self.still = still
+
+
 async def until(
     client: NodeClient,
     ids: Iterable[str],
@@ -51,9 +59,9 @@ async def until(
     timeout_s: float | None = None,
     patience_s: float = PATIENCE_S,
 ) -> dict[str, str]:
-    """Give the verdict on each shard; on one that is still on its way at the time limit, where it is.
+    """Give the verdict on each shard. Progress shows all but those that never will be where they were wanted.
 
-    Raises Unreachable when the daemon goes away and is not back in `patience_s`.
+    Raises TimeUp, and Unreachable when the daemon goes away and is not back in `patience_s`.
     """
     watch = Watch(client)
     await watch.begin()
@@ -64,9 +72,8 @@ async def until(
         if waiting.still:
             async with asyncio.timeout(timeout_s):
                 await waiting.follow(watch, client.presence, patience_s)
-    except TimeoutError:
-        for shard_id, shard in waiting.still.items():
-            waiting.outcomes[shard_id] = f"still {described(shard)} after {timeout_s:g} s"
+    except TimeoutError as error:
+        raise TimeUp(waiting.still) from error
     finally:
         progress.close()
     return waiting.outcomes
@@ -83,17 +90,17 @@ class _Waiting:
 
     def look(self, id: str, shard: Shard | None) -> None:
         text = self._verdict(shard)
-        was_waited_for = id in self.still
         if text is not None:
             self.outcomes[id] = text
             self.still.pop(id, None)
         elif shard is not None:
             self.still[id] = shard
-        if shard is None or not (was_waited_for or text is None):
-            return  # nothing was waited for, so there is no progress to be shown
-        self._progress.saw(id, shard)
-        if text is not None:
-            self._progress.finished(id, shard)
+            self._progress.saw(id, shard)
+        if text == "":
+            if shard is None:
+                self._progress.removed(id)
+            else:
+                self._progress.finished(id, shard)
 
     async def follow(self, watch: Watch, presence: Presence, patience_s: float) -> None:
         clock = asyncio.get_running_loop().time

@@ -32,9 +32,10 @@ class StateChanged:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """Something besides the state is another: the reason, say."""
+    """Something besides the state is another, the reason say; `before` is what was known until then."""
 
     id: str
+    before: Shard
     shard: Shard
 
 
@@ -112,9 +113,12 @@ class Watch:
         for shard_id in before.keys() - listed.keys():
             self._told.append(Removed(shard_id))
         for shard_id, shard in listed.items():
-            old, new = str(before.get(shard_id, {}).get("State", "")), str(shard["State"])
+            known = before.get(shard_id, {})
+            old, new = str(known.get("State", "")), str(shard["State"])
             if old != new:
                 self._told.append(StateChanged(shard_id, old, new, str(shard["Reason"]), dict(shard)))
+            elif known != shard:
+                self._told.append(Changed(shard_id, known, dict(shard)))
 
     async def _list(self) -> dict[str, dict[str, object]]:
         listed = await self._client.list_shards()
@@ -140,10 +144,13 @@ class Watch:
     def _properties_changed(self, signal: Signal) -> None:
         shard_id = _id_of(signal.path)
         shard = self.shards.get(shard_id)
-        if shard is not None and shard["State"]:
-            # the state comes with where it comes from, in a signal of its own
-            shard |= plain(signal.body[1]) | {"State": shard["State"]}
-            self._told.append(Changed(shard_id, dict(shard)))
+        if shard is None or not shard["State"]:
+            return
+        before, changes = dict(shard), plain(signal.body[1])
+        shard |= changes | {"State": before["State"]}
+        # what comes with another state is told with it: where that comes from is in a signal of its own
+        if changes.get("State", before["State"]) == before["State"]:
+            self._told.append(Changed(shard_id, before, dict(shard)))
 
     def _interfaces_added(self, signal: Signal) -> None:
         path, interfaces = signal.body

@@ -5,6 +5,7 @@ and containerd's shims.
 """
 
 import os
+import re
 import resource
 import shutil
 import socket
@@ -15,14 +16,17 @@ from pathlib import Path
 
 from llmgwd.host.identity import Identity
 from llmgwd.host.process import Held
+from llmgwd.model.errors import StateNotSaved
 
 _SHELL = ("/bin/sh", str(Path(__file__).with_name("gate.sh")))
 
 _BLANKS = " " * 15 + "\n"
 
+# A value waits under such a name until the program may have it.
+_WAITING = "LLMGWD_LATE_"
 # What a loader or a shell acts upon, sets or changes: given to the program once privileges are dropped, never
 # to the gate, which is root's (ld.so(8); bash(1) and dash(1), shell variables).
-_LATE_PREFIXES = ("LD_", "BASH", "GLIBC_", "MALLOC_")
+_LATE_PREFIXES = (_WAITING, "LD_", "BASH", "GLIBC_", "MALLOC_")
 _LATE_NAMES = frozenset(
     {
         "GCONV_PATH", "LOCPATH", "NLSPATH",
@@ -86,11 +90,14 @@ class Gate:
 
 
 def make_status(path: Path) -> None:
-    """The exit file, with room for the status already taken. Raises OSError."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(_BLANKS)
+    """The exit file, with room for the status already taken. Raises StateNotSaved, naming it."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(_BLANKS)
+    except OSError as error:
+        raise StateNotSaved(f"exit file {path}: {error.strerror}") from error
 
 
 def read_status(path: Path) -> str:
@@ -108,7 +115,7 @@ def read_status(path: Path) -> str:
 def spawn(program: Program, *, output: socket.socket, status: Path) -> Gate:
     """Starts the gate of `program`, shut. `output` becomes its standard output and error.
 
-    Raises OSError where the gate cannot be made.
+    Raises StateNotSaved, and OSError where the gate cannot be made.
     """
     make_status(status)
     inherited, late = _split(program)
@@ -150,18 +157,30 @@ def _drop(identity: Identity | None) -> tuple[str, ...]:
 
 
 def _split(program: Program) -> tuple[dict[str, str], tuple[str, ...]]:
-    """What the gate gets, and the words that add the rest (anybody can read these in a list of processes)."""
-    late = {
-        name: value
-        for name, value in program.environment.items()
-        if name.startswith(_LATE_PREFIXES) or name in _LATE_NAMES or not _is_shell_name(name)
-    }
+    """The environment of the gate, and the words that make the program's of it.
+
+    Anybody can read these words in a list of processes: they name variables and hold no value.
+    """
+    environment: dict[str, str] = {}
+    late: dict[str, str] = {}
+    for name, value in program.environment.items():
+        if name.startswith(_LATE_PREFIXES) or name in _LATE_NAMES or not _is_shell_name(name):
+            place = f"{_WAITING}{len(late)}"
+            environment[place] = value
+            late[place] = re.sub(r'["\\$]', r"\\\g<0>", name)
+        else:
+            environment[name] = value
     if not late:
-        return dict(program.environment), ()
-    first = {name: value for name, value in program.environment.items() if name not in late}
+        return environment, ()
+    moved = " ".join(f'"{name}=${{{place}}}"' for place, name in late.items())
     # env(1) would take a path with a `=` for one more variable
     between = (_tool("nice"), "-n", "0") if "=" in program.argv[0] else ()
-    return first, (_tool("env"), "--", *(f"{name}={value}" for name, value in late.items()), *between)
+    return environment, (
+        _tool("env"),
+        *(f"--unset={place}" for place in late),
+        f"--split-string=-- {moved}",
+        *between,
+    )
 
 
 def _is_shell_name(name: str) -> bool:

@@ -58,7 +58,7 @@ class Launcher:
     def launch(self, name: str, unit: str, shard: str, spec: ShardSpec, process: Process) -> Gate:
         """The gate of one process, shut, its output going to the journal.
 
-        `name` is the record's. Raises EngineUnavailable, or OSError where the host has no room for it.
+        `name` is the record's. Raises EngineUnavailable, StateNotSaved; OSError where the host has no room.
         """
         identity = self.identity(spec)
         program = Program(

@@ -17,7 +17,6 @@ from llmgwd.host.cgroup import Cgroup
 _TIMEOUT_S = 2.0
 _LARGEST_ANSWER = 1024 * 1024
 _SHOWN = 120
-_LONGEST = 1024
 
 
 class Probes:
@@ -38,9 +37,6 @@ class Probes:
 
     async def ask(self, http: Http, control_group: str, *, verify_listener: bool) -> str:
         """What stands between the engine and serving its model, as a sentence; empty when nothing does."""
-        return _sentence(await self._ask(http, control_group, verify_listener))
-
-    async def _ask(self, http: Http, control_group: str, verify_listener: bool) -> str:
         status, body = await self._get(http.base_url + http.health_path)
         if status != 200:
             return body if status == 0 else f"answers {status}{_message(body)}"
@@ -92,11 +88,6 @@ class Probes:
             return 0, f"{where}: {type(error).__name__} instead of an answer"
         except UnicodeError:
             return 0, f"{where}: no name of a host"
-
-
-def _sentence(text: str) -> str:
-    """Fit for D-Bus and a terminal: engines and strangers have a word in it."""
-    return "".join(character if character.isprintable() else "\ufffd" for character in text[:_LONGEST])
 
 
 def _why(error: OSError) -> str:

@@ -19,6 +19,7 @@ _SERVICE = "org.freedesktop.systemd1"
 _PATH = "/org/freedesktop/systemd1"
 _MANAGER = "org.freedesktop.systemd1.Manager"
 _UNIT = "org.freedesktop.systemd1.Unit"
+_JOB = "org.freedesktop.systemd1.Job"
 _PROPERTIES = "org.freedesktop.DBus.Properties"
 _PEER = "org.freedesktop.DBus.Peer"
 
@@ -38,6 +39,8 @@ _AWAY = frozenset(
     for name in ("NoReply", "NameHasNoOwner", "ServiceUnknown", "Disconnected")
 )
 _AWAY_STEP_S = 0.1
+
+_STOPS = frozenset({"stop", "restart", "try-restart"})
 
 
 class ScopeExists(Exception):  # noqa: N818
@@ -112,7 +115,7 @@ class Systemd:
         self._starting: dict[str, _EndedJobs] = {}  # by unit
         self._ours: set[str] = set()  # units that we are stopping
         self._foreign: set[str] = set()  # units that somebody else is stopping
-        self._looks: dict[str, asyncio.Task[None]] = {}  # by unit: what is this job that we did not queue?
+        self._looks: dict[tuple[str, str], asyncio.Task[None]] = {}  # by unit and job that we did not queue
         self._oom_policy = True
         self.on_foreign_stop: Callable[[str], None] = lambda unit: None
 
@@ -200,9 +203,9 @@ class Systemd:
         """
         with contextlib.suppress(BusLost, CallTimedOut, CallFailed):
             await self._bus.call(_SERVICE, _PATH, _PEER, "Ping", timeout_s=2.0)
-        look = self._looks.get(unit)
-        if look is not None:
-            await asyncio.wait({look})
+        looks = [look for (looked_at, _), look in self._looks.items() if looked_at == unit]
+        if looks:
+            await asyncio.wait(looks)
         return unit in self._foreign
 
     async def is_shutting_down(self) -> bool:
@@ -242,7 +245,12 @@ class Systemd:
     async def _resume(self) -> None:
         for ended in self._starting.values():
             ended.miss()
-        await self._subscribe()
+        # After a restart of the bus PID 1 may be back on it later than we are.
+        while True:
+            await self.wait_reachable()
+            with contextlib.suppress(CallTimedOut):
+                await self._subscribe()
+                return
 
     async def _subscribe(self) -> None:
         with contextlib.suppress(CallFailed):  # AlreadySubscribed
@@ -283,21 +291,26 @@ class Systemd:
             ended.add(str(job), str(result))
 
     def _on_job_new(self, signal: Signal) -> None:
-        _, _, unit = signal.body
-        name = str(unit)
-        if not name.startswith(_PREFIX) or name in self._starting or name in self._ours:
+        _, job, unit = map(str, signal.body)
+        if not unit.startswith(_PREFIX) or unit in self._starting or unit in self._ours:
             return
-        if name not in self._looks:
-            look = asyncio.get_running_loop().create_task(self._look(name))
-            self._looks[name] = look
-            look.add_done_callback(lambda _: self._looks.pop(name, None))
+        look = asyncio.get_running_loop().create_task(self._look(unit, job))
+        self._looks[unit, job] = look
+        look.add_done_callback(lambda _: self._looks.pop((unit, job), None))
 
-    async def _look(self, unit: str) -> None:
-        # `systemctl start` of a running scope makes a job, too, one that does nothing.
+    async def _look(self, unit: str, job: str) -> None:
         try:
-            scope = await self.find(unit)
+            stops = await self._is_stop(unit, job)
         except (BusLost, CallTimedOut, CallFailed):
             return
-        if scope is None or scope.active_state == "deactivating":
+        if stops and unit not in self._foreign:
             self._foreign.add(unit)
             self.on_foreign_stop(unit)
+
+    async def _is_stop(self, unit: str, job: str) -> bool:
+        # `systemctl start` of a running scope makes a job, too, one that does nothing.
+        try:
+            return await self._get_from(job, _JOB, "JobType") in _STOPS
+        except CallFailed:  # it has ended
+            scope = await self.find(unit)
+            return scope is None or scope.active_state == "deactivating"

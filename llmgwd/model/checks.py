@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TypeVar, get_args, get_type_hints
 
 from llmgwd.model.errors import InvalidSpec, LimitExceeded
-from llmgwd.model.wording import kind_of, plain, refuse
+from llmgwd.model.wording import as_typed, kind_of, plain, refuse
 
 T = TypeVar("T")
 Check = Callable[[str, object], T]
@@ -134,7 +134,7 @@ port = whole(1, 65_535)
 def seconds(where: str, value: object) -> float:
     """A length of time; integers will do. Neither negative nor infinite nor NaN."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= SECONDS:
-        raise refuse(where, value, f"0 to {SECONDS} seconds")
+        raise refuse(where, as_typed(value), f"0 to {SECONDS} seconds")
     return float(value)
 
 

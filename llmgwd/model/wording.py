@@ -39,6 +39,11 @@ def kind_of(value: object) -> str:
     return type(value).__name__
 
 
+def as_typed(value: object) -> object:
+    """A length of time as somebody typed it: on the bus all are doubles, and -1 comes as -1.0."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 def refuse(where: str, value: object, takes: str) -> InvalidSpec:
     return InvalidSpec(f"{where}: got {shown(value)}, takes {takes}")
 

@@ -49,17 +49,18 @@ async def watch_health(shard: Shard) -> None:
     http = shard.record.plan.http
     if http is None:
         return
-    misses, reason = 0, _serves(http)
+    misses, reason, complaint = 0, _serves(http), ""
     while True:
         obstacle = await _obstacle(shard, http)
         misses = misses + 1 if obstacle else 0
         if misses == _MISSES:
-            reason = shard.record.reason
-            shard.note(reason=f"did not answer {_MISSES} times: {obstacle}")
+            reason, complaint = shard.record.reason, f"did not answer {_MISSES} times: {obstacle}"
+            shard.note(reason=complaint)
             shard.note_health("failing")
-            report_health(shard.record, shard.record.reason)
+            report_health(shard.record, complaint)
         elif not misses and shard.health == "failing":
-            shard.note(reason=reason)
+            if shard.record.reason == complaint:
+                shard.note(reason=reason)
             shard.note_health("ok")
             report_health(shard.record, "answers again")
         elif not misses:

@@ -14,7 +14,7 @@ from tests.demo import of_user
 from tests.demo.in_machine import in_machine
 from tests.demo.node import NotSo
 from tests.demo.place import Place
-from tests.demo.story import ID, start_command, tell
+from tests.demo.story import ID, UNIT, start_command, tell
 from tests.demo.teller import Teller
 from tests.machine.host import MachineError, what_is_missing
 from tests.machine.machine import CommandError
@@ -32,8 +32,10 @@ def main() -> int:
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, leave)
     teller = Teller()
-    teller.remark("llmgwd, and an engine that outlives it. The engine is a real llama-server; the model's")
-    teller.remark("weights are random, so what it writes means nothing.")
+    teller.remark(
+        "llmgwd, and an engine that outlives it. The engine is a real llama-server; the model's weights are "
+        "random, so what it writes means nothing."
+    )
     try:
         with a_place(teller.remark) as place:
             return happens(place, teller)
@@ -75,12 +77,16 @@ def happens(place: Place, teller: Teller) -> int:
 def hints(place: Place, teller: Teller) -> None:
     teller.remark("\nIt all stays until you leave this shell. To go on:")
     flags = place.user_flag
+    of_unit = "--user-unit" if flags else "--unit"
     for command in (
         start_command(place),
         ["llmgwctl", *flags, "status", ID],
         ["llmgwctl", *flags, "logs", ID, "-f"],
-        ["busctl", *flags, "introspect", "org.llmgw.Node1", "/org/llmgw/Node1"],
+        ["systemctl", *flags, "status", UNIT],
+        ["systemd-cgls", of_unit, "llmgw.slice"],
+        ["journalctl", place.engines_journal, f"--unit={UNIT}"],
         ["journalctl", *flags, f"--unit={place.daemon_unit}"],
+        ["busctl", *flags, "introspect", "org.llmgw.Node1", "/org/llmgw/Node1"],
         ["exit"],
     ):
         teller.command(command)

@@ -22,6 +22,7 @@ class InMachine:
 
     opening = "A throw-away machine has booted: this system's own systemd, and llmgwd in it."
     user_flag: tuple[str, ...] = ()
+    engines_journal = "--namespace=llmgw"
     daemon_unit = "llmgwd.service"
     engine_user = "llmgw"
     model = "/var/lib/llmgw/random.gguf"
@@ -60,7 +61,7 @@ def in_machine(say: Callable[[str], None]) -> Iterator[Place]:
     ours = program.is_relative_to(TREE)
     executable = f"{ENGINE}/{program.name}" if ours else program
     config = f'[engines.llama-cpp]\nexecutable = "{executable}"\n'
-    with Machine("demo", enable=["llmgwd.service"], files={CONFIG: config}) as machine:
+    with Machine("node", enable=["llmgwd.service"], files={CONFIG: config}) as machine:
         if ours:
             machine.run(["mkdir", ENGINE])
             machine.run(["mount", "--bind", f"{TREE_INSIDE}/{program.parent.relative_to(TREE)}", ENGINE])

@@ -29,13 +29,22 @@ class Node:
                 return shard
         raise NotSo(f"llmgwd has no shard {id}")
 
-    def log(self, id: str) -> list[str]:
-        """All that the engine has printed."""
-        return self._printed("llmgwctl", *self.place.user_flag, "logs", id, "--lines=1000").splitlines()
-
     def daemon_pid(self) -> int:
         """0 while there is none."""
         return int(self._property("MainPID"))
+
+    def writers(self, shard: Shard) -> set[int]:
+        """Pids of those who wrote the shard's output, as journald had them from the kernel."""
+        since = f"--since=@{shard['started'] / 1e6:.6f}"
+        entries = self._printed(
+            "journalctl",
+            self.place.engines_journal,
+            f"--unit={shard['unit']}",
+            since,
+            "--output=json",
+            "_TRANSPORT=stdout",
+        )
+        return {int(json.loads(entry)["_PID"]) for entry in entries.splitlines()}
 
     def daemon_is_ready(self) -> bool:
         return self._property("ActiveState") == "active"

@@ -29,6 +29,7 @@ class OfUser:
 
     opening = "llmgwd has started, with this user's own systemd and on the session bus."
     user_flag: tuple[str, ...] = ("--user",)
+    engines_journal = "--user"
     daemon_unit = UNIT
     tree = str(TREE)
 

@@ -20,6 +20,8 @@ class Place(Protocol):
     """What was done to have it, as a sentence."""
     user_flag: tuple[str, ...]
     """What llmgwctl and systemctl have to be told: `--user`, or nothing."""
+    engines_journal: str
+    """What journalctl has to be told to read what engines print."""
     daemon_unit: str
     engine_user: str
     model: str

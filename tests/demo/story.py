@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -19,7 +19,6 @@ FEW_TOKENS: Final = 24
 MANY_TOKENS: Final = 600
 BEFORE_THE_KILL: Final = 50
 STREAM_S: Final = 3.0
-STATUS: Final = ("State:", "Pid:", "Ready:", "Invocation:", "Adopted:")
 
 
 def tell(place: Place, teller: Teller) -> None:
@@ -30,7 +29,7 @@ def tell(place: Place, teller: Teller) -> None:
     tokens = story.it_answers(shard)
     story.it_has_a_scope(shard)
     story.it_is_no_part_of_the_daemon(shard)
-    printed = story.its_output_is_in_the_journal()
+    printed = story.its_output_is_in_the_journal(shard)
     with story.it_writes(shard, tokens) as stream:
         killed, tokens_then = story.daemon_is_killed(stream)
         story.it_writes_on(stream, killed, tokens_then)
@@ -90,9 +89,14 @@ class Story:
 
     def it_has_a_scope(self, shard: Shard) -> None:
         who = self.place.engine_user
-        self.teller.sentence(f"It runs as user {who}, in its scope.")
+        self.teller.sentence(
+            f"It runs as user {who}, in its scope. The shell beside it is its gate: it let the engine run "
+            "when the scope was there, and keeps its exit status."
+        )
         shown = self.shows("systemctl", *self.place.user_flag, "status", "--no-pager", "--lines=0", UNIT)
         expect("Active: active (running)" in shown, f"{UNIT} is not active")
+        pids = map(str, self.node.processes(shard["control_group"]))
+        self.shows("ps", "-o", "user:16,pid,comm", "--pid", ",".join(pids))
         owner = self.node.user_of(shard["pid"])
         expect(owner == who, f"the engine runs as {owner}")
 
@@ -104,12 +108,18 @@ class Story:
         expect(daemon == [self.node.daemon_pid()], f"the daemon's unit has the processes {daemon}")
         expect(shard["pid"] in engine, f"the scope has the processes {engine}")
 
-    def its_output_is_in_the_journal(self) -> list[str]:
-        self.teller.sentence("What it prints goes to the journal, and not through the daemon.")
-        lines = self.node.log(ID)
+    def its_output_is_in_the_journal(self, shard: Shard) -> list[str]:
+        engine = shard["pid"]
+        self.teller.sentence(
+            "What it prints goes to the journal, and not through the daemon: the kernel tells journald who "
+            f"writes a line, and that is the engine, pid {engine}."
+        )
+        lines = self.runs(*self.logs()).splitlines()
         expect(any("listening" in line for line in lines), f"it printed {lines}")
-        self.teller.command(["llmgwctl", *self.place.user_flag, "logs", ID])
         self.teller.lines(["…", *lines[-3:]])
+        self.shows("journalctl", "--no-pager", "--lines=3", self.place.engines_journal, f"--unit={UNIT}")
+        writers = self.node.writers(shard)
+        expect(writers == {engine}, f"its lines were written by {writers}, and it is {engine}")
         return lines
 
     @contextmanager
@@ -126,6 +136,7 @@ class Story:
         """The pid that it had, and how many tokens had come."""
         pid = self.node.daemon_pid()
         self.teller.sentence("In the middle of it the daemon is killed.")
+        self.shows(*self.main_pid())
         tokens = stream.tokens
         expect(not stream.ended, f"the stream ended after {tokens} tokens")
         self.shows("kill", "-9", str(pid))
@@ -145,10 +156,11 @@ class Story:
         self.teller.lines(
             [f"{tokens - tokens_then} tokens came in the {without_s:.1f} s until there was another one."]
         )
+        self.shows(*self.main_pid())
 
     def shard_was_adopted(self, before: Shard) -> None:
         self.teller.sentence("The new daemon has the shard as it was: the same run, the same pid, ready.")
-        self.shows("llmgwctl", *self.place.user_flag, "status", ID, keep=lambda line: line.startswith(STATUS))
+        self.shows("llmgwctl", *self.place.user_flag, "status", ID)
         now = self.node.shard(ID)
         for key in ("pid", "state", "invocation_id", "started", "ready"):
             expect(now[key] == before[key], f"{key} was {before[key]} and is {now[key]}")
@@ -156,9 +168,8 @@ class Story:
 
     def its_output_is_still_there(self, before: Sequence[str]) -> None:
         self.teller.sentence("What it printed before is still there.")
-        lines = self.node.log(ID)
+        lines = self.runs(*self.logs()).splitlines()
         expect(lines[: len(before)] == list(before), f"it printed {lines}")
-        self.teller.command(["llmgwctl", *self.place.user_flag, "logs", ID])
         self.teller.lines(["…", *before[-3:], f"… and {len(lines) - len(before)} lines since."])
 
     def it_comes_to_the_end(self, stream: Stream, asked: int) -> None:
@@ -186,6 +197,7 @@ class Story:
             "--plain",
             "--no-legend",
             "llmgw-shard-*",
+            empty="(nothing)",
         )
         expect(scopes == "", f"there still is {scopes}")
         for path in (f"/sys/fs/cgroup{shard['control_group']}", f"/proc/{shard['pid']}"):
@@ -198,12 +210,24 @@ class Story:
         program = f"{self.place.tree}/tests/real/completion.py"
         return ["/usr/bin/python3", program, shard["endpoint"], PROMPT, str(tokens)]
 
-    def shows(self, *command: str, keep: Callable[[str], bool] = bool) -> str:
-        """Runs what the reader sees, and what that prints."""
+    def logs(self) -> list[str]:
+        return ["llmgwctl", *self.place.user_flag, "logs", ID]
+
+    def main_pid(self) -> list[str]:
+        return ["systemctl", *self.place.user_flag, "show", "--property=MainPID", self.place.daemon_unit]
+
+    def shows(self, *command: str, empty: str = "") -> str:
+        """Runs what the reader sees, and shows what that prints; `empty` where that is nothing."""
         self.teller.command(command)
         ran = self.place.run(command)
-        self.teller.lines(filter(keep, f"{ran.stdout}{ran.stderr}".splitlines()))
+        printed = f"{ran.stdout}{ran.stderr}" or empty
+        self.teller.lines(filter(None, printed.splitlines()))
         return ran.stdout
+
+    def runs(self, *command: str) -> str:
+        """Runs what the reader sees; what of its output is worth a look is for the caller to show."""
+        self.teller.command(command)
+        return self.place.run(command).stdout
 
 
 def expect(is_so: bool, otherwise: str) -> None:

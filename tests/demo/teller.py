@@ -4,6 +4,7 @@ import os
 import shlex
 import shutil
 import sys
+import textwrap
 from collections.abc import Iterable, Sequence
 from typing import TextIO
 
@@ -23,18 +24,19 @@ class Teller:
         self._count = 0
 
     def remark(self, text: str) -> None:
-        self._print(text, _PLAIN)
+        for paragraph in text.split("\n"):
+            self._print(self._wrapped(paragraph), _PLAIN)
 
     def sentence(self, text: str) -> None:
         """What is shown next."""
         self._count += 1
-        self._print(f"\n{self._count:2}. {text}", _BOLD)
+        self._print("\n" + self._wrapped(f"{self._count:2}. {text}", _INDENT), _BOLD)
 
     def command(self, words: Sequence[str]) -> None:
         """What the reader could type, on as many lines as it takes."""
         line = f"{_INDENT}$"
         for word in map(shlex.quote, words):
-            if len(line) + len(word) > self._width - len(" \\"):
+            if len(f"{line} {word} \\") > self._width:
                 self._print(f"{line} \\", _PLAIN)
                 line = f"{_INDENT} "
             line += f" {word}"
@@ -45,8 +47,11 @@ class Teller:
         for line in lines:
             self._print(f"{_INDENT}  {line}".rstrip(), _DIM)
 
+    def _wrapped(self, text: str, indent: str = "") -> str:
+        return textwrap.fill(text, self._width, subsequent_indent=indent, break_on_hyphens=False)
+
     def _print(self, text: str, style: str) -> None:
-        if style is not _BOLD and len(text) > self._width:
+        if style is _DIM and len(text) > self._width:
             text = text[: self._width - 1] + "…"
         if self._coloured and style is not _PLAIN:
             text = f"{style}{text}{_PLAIN}"

@@ -16,6 +16,7 @@ class Elsewhere:
 
     opening = "It is told elsewhere."
     user_flag: tuple[str, ...] = ()
+    engines_journal = "--namespace=llmgw"
     daemon_unit = "llmgwd.service"
     engine_user = "llmgw"
     model = "/model"

@@ -2,7 +2,22 @@
 
 import io
 
+import pytest
+
 from tests.demo.teller import Teller
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """One of 40 columns, without colours."""
+    for name, value in {"COLUMNS": "40", "LINES": "24", "TERM": "xterm", "NO_COLOR": "1"}.items():
+        monkeypatch.setenv(name, value)
+    return Terminal()
 
 
 def told(*, of: str) -> str:
@@ -33,3 +48,27 @@ def test_a_long_command_is_not_cut_but_goes_on_in_the_next_line() -> None:
         f"      {'m' * 90} --wait",
         "      demo: ready",
     ]
+
+
+def test_no_line_of_a_command_is_wider_than_the_terminal(terminal: Terminal) -> None:
+    teller = Teller(terminal)
+    teller.command(["x" * 16, "y" * 15, "z"])  # with the backslash 40 columns
+    teller.command(["x" * 16, "y" * 16, "z"])
+    assert terminal.getvalue().splitlines() == [
+        f"    $ {'x' * 16} {'y' * 15} \\",
+        "      z",
+        f"    $ {'x' * 16} \\",
+        f"      {'y' * 16} z",
+    ]
+
+
+def test_sentences_go_on_in_the_next_line_between_words(terminal: Terminal) -> None:
+    teller = Teller(terminal)
+    teller.remark("The engine is real, what it writes means nothing.")
+    teller.sentence("It is asked for a text, and sends each word as it comes.")
+    teller.remark("\nAll of this was so.")
+    assert terminal.getvalue() == (
+        "The engine is real, what it writes means\nnothing.\n"
+        "\n 1. It is asked for a text, and sends\n    each word as it comes.\n"
+        "\nAll of this was so.\n"
+    )

@@ -26,11 +26,6 @@ def dump() -> dict[str, object]:
         "environment": dict(os.environ),
         "descriptors": descriptors(),
         "capabilities": {name: status[name] for name in ("CapInh", "CapPrm", "CapEff", "CapAmb")},
-        "ignored": [
-            signal.Signals(number).name
-            for number in range(1, 32)
-            if int(status["SigIgn"], 16) & (1 << (number - 1))
-        ],
         "blocked": status["SigBlk"],
         "uids": os.getresuid(),
         "gids": os.getresgid(),

@@ -15,6 +15,9 @@ from llmgwd.host.systemd import Scope, ScopeExists, ScopeRefused
 from tests.fakes.cgroups import Cgroups
 
 SLICE = "/llmgw.slice"
+# How long PID 1 takes to remove what has become empty.
+_REMOVAL_S = 0.002
+_PATIENCE_S = 10.0
 
 
 @dataclass(slots=True)
@@ -25,6 +28,10 @@ class Trouble:
     afterwards: bool = False  # the call is carried out, its answer lost
     reached: asyncio.Event = field(default_factory=asyncio.Event)
     released: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def arrived(self) -> None:
+        async with asyncio.timeout(_PATIENCE_S):
+            await self.reached.wait()
 
 
 @dataclass(slots=True)
@@ -91,6 +98,9 @@ class FakeScopes:
         made = self._made.get(unit)
         return set(self._look(made)) if made else set()
 
+    def exists(self, unit: str) -> bool:
+        return unit in self._made
+
     def properties(self, unit: str) -> Mapping[str, Variant]:
         return self._made[unit].properties
 
@@ -147,7 +157,7 @@ class FakeScopes:
         async with self._called("stop", unit):
             self._signal(unit, signal.SIGTERM)
             if unit in self._made and self._made[unit].empty and not self.stuck:
-                self._remove(unit)
+                self._remove(self._made[unit])
 
     async def kill(self, unit: str, signal: int) -> None:
         async with self._called("kill", unit):
@@ -215,11 +225,13 @@ class FakeScopes:
                 os.waitpid(pid, os.WNOHANG)
         self.cgroups.put(made.scope.control_group, made.pids)
         if not made.pids:
-            self._remove(made.scope.unit)
+            asyncio.get_running_loop().call_later(_REMOVAL_S, self._remove, made)
 
-    def _remove(self, unit: str) -> None:
-        made = self._made.pop(unit)
-        self.cgroups.remove(made.scope.control_group)
+    def _remove(self, made: _Made) -> None:
+        unit = made.scope.unit
+        if self._made.get(unit) is made:
+            del self._made[unit]
+            self.cgroups.remove(made.scope.control_group)
 
 
 def _children(pid: int) -> list[int]:

@@ -45,12 +45,14 @@ async def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
         yield fake
     finally:
         await fake.close()
+        await asyncio.get_running_loop().shutdown_default_executor()  # a write may still be under way
         _end(children)
         libc.prctl(_PR_SET_CHILD_SUBREAPER, 0)
     for _ in range(3):  # a task that was cancelled last needs its turn
         await asyncio.sleep(0)
-    assert asyncio.all_tasks() == {asyncio.current_task()}
-    assert _descriptors() == descriptors
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    assert not tasks, f"left behind: {tasks}"
+    assert _descriptors() == descriptors, f"left open: {_descriptors() - descriptors}"
 
 
 def _end(but: set[int]) -> None:

@@ -14,6 +14,7 @@ ROOT = "/org/freedesktop/systemd1"
 MANAGER = "org.freedesktop.systemd1.Manager"
 UNIT = "org.freedesktop.systemd1.Unit"
 SCOPE = "org.freedesktop.systemd1.Scope"
+JOB = "org.freedesktop.systemd1.Job"
 NO_SUCH_UNIT = "org.freedesktop.systemd1.NoSuchUnit"
 
 Send = Callable[[Message], object]
@@ -33,6 +34,7 @@ class FakePid1:
         self.knows_oom_policy = True
         self.system_state = "running"
         self._emit: Emit = connection.emit
+        self.jobs: dict[str, str] = {}
         self._jobs = 0
         self._news = asyncio.Event()
         connection.serve(self)  # type: ignore[arg-type]  # stands in for Objects: it orders its own messages
@@ -49,14 +51,20 @@ class FakePid1:
         """The next calls are answered with an error."""
         self.refusals.setdefault(member, []).extend([(error, text)] * times)
 
-    def job_new(self, unit: str) -> None:
+    def job_new(self, unit: str, kind: str = "stop", *, ended: bool = False) -> None:
+        """A job is there, or was: it may have ended before anybody can ask."""
         self._jobs += 1
-        self._emit(ROOT, MANAGER, "JobNew", "uos", self._jobs, f"{ROOT}/job/{self._jobs}", unit)
+        path = f"{ROOT}/job/{self._jobs}"
+        if not ended:
+            self.jobs[path] = kind
+        self._emit(ROOT, MANAGER, "JobNew", "uos", self._jobs, path, unit)
 
     def job_removed(self, unit: str, result: str = "done", *, job: int = 0) -> None:
         """Of this job, or of the latest."""
         number = job or self._jobs
-        self._emit(ROOT, MANAGER, "JobRemoved", "uoss", number, f"{ROOT}/job/{number}", unit, result)
+        path = f"{ROOT}/job/{number}"
+        self.jobs.pop(path, None)
+        self._emit(ROOT, MANAGER, "JobRemoved", "uoss", number, path, unit, result)
 
     async def until(self, member: str, times: int = 1) -> None:
         """Returns when it was called so many times."""
@@ -109,7 +117,7 @@ class FakePid1:
             text = "Cannot set property OOMPolicy, or unknown property."
             send(Message.new_error(message, "org.freedesktop.DBus.Error.PropertyReadOnly", text))
             return
-        self.job_new(unit)
+        self.job_new(unit, "start")
         if self.started == "before":
             self.job_removed(unit, self.result)
         send(Message.new_method_return(message, "o", [f"{ROOT}/job/{self._jobs}"]))
@@ -126,6 +134,7 @@ class FakePid1:
     def _get(self, message: Message, send: Send) -> None:
         interface, name = message.body
         at = {unit_path(unit): properties for unit, properties in self.units.items()}
+        at |= {path: {(JOB, "JobType"): Variant("s", kind)} for path, kind in self.jobs.items()}
         at[ROOT] = {(MANAGER, "SystemState"): Variant("s", self.system_state)}
         if message.path not in at:
             error = "org.freedesktop.DBus.Error.UnknownObject"

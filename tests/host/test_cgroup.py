@@ -158,11 +158,12 @@ async def test_a_group_that_goes_is_empty(groups: Cgroups) -> None:
 
 async def test_whoever_does_not_wait_any_longer_leaves_nothing(groups: Cgroups) -> None:
     groups.put(PATH, {7})
-    before = set(os.listdir("/proc/self/fd"))
+    watched = asyncio.get_running_loop()._selector.get_map()  # type: ignore[attr-defined]
+    before = (set(os.listdir("/proc/self/fd")), set(watched))
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.01):
             await Cgroup(PATH).wait_empty()
-    assert set(os.listdir("/proc/self/fd")) == before
+    assert (set(os.listdir("/proc/self/fd")), set(watched)) == before
 
 
 async def test_a_group_that_can_not_be_looked_at_is_waited_for(

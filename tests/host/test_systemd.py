@@ -295,6 +295,7 @@ async def test_all_live_scopes_of_ours_are_listed(world: World) -> None:
         Scope(ALIEN, "deactivating", "02" * 16, f"/llmgw.slice/{ALIEN}"),
     )
     assert world.pid1.asked("ListUnitsByPatterns") == [[[], [SCOPES]]]
+    assert world.pid1.asked("GetUnit") == [[UNIT], [ALIEN]]
 
 
 async def test_a_scope_that_goes_while_all_are_listed_is_left_out(world: World) -> None:
@@ -334,24 +335,36 @@ async def test_an_order_that_is_refused_is_an_error(world: World) -> None:
 # Stopped by others
 
 
-async def test_a_stop_that_somebody_else_ordered_is_told(world: World) -> None:
-    world.pid1.put(UNIT, "deactivating")
-    world.pid1.job_new(UNIT)
+async def test_a_stop_that_somebody_else_ordered_is_told_before_it_is_carried_out(world: World) -> None:
+    world.pid1.put(UNIT)
+    world.pid1.job_new(UNIT, "stop")
     await world.settle()
     assert (world.stopped, await world.systemd.is_stopped_by_others(UNIT)) == ([UNIT], True)
 
 
-async def test_a_scope_that_has_gone_by_then_was_stopped(world: World) -> None:
-    world.pid1.job_new(UNIT)
+@pytest.mark.parametrize("state", ["deactivating", "inactive", "failed"])
+async def test_of_a_job_that_has_ended_the_scope_tells_what_it_was(world: World, state: str) -> None:
+    world.pid1.put(UNIT, state)
+    world.pid1.job_new(UNIT, ended=True)
+    world.pid1.job_new(ALIEN, ended=True)  # a unit that has gone, too
     await world.settle()
-    assert world.stopped == [UNIT]
+    assert sorted(world.stopped) == [UNIT, ALIEN]
 
 
 async def test_a_start_of_a_running_scope_is_no_stop(world: World) -> None:
     world.pid1.put(UNIT)
-    world.pid1.job_new(UNIT)
+    world.pid1.job_new(UNIT, "start")
+    world.pid1.job_new(UNIT, ended=True)
     await world.settle()
     assert (world.stopped, await world.systemd.is_stopped_by_others(UNIT)) == ([], False)
+
+
+async def test_a_stop_right_after_such_a_start_is_told_once(world: World) -> None:
+    world.pid1.put(UNIT)
+    for kind in ("start", "stop", "stop"):
+        world.pid1.job_new(UNIT, kind)
+    await world.settle()
+    assert (world.stopped, world.systemd._looks) == ([UNIT], {})
 
 
 async def test_our_own_orders_are_nobody_elses(world: World) -> None:
@@ -380,15 +393,7 @@ async def test_units_that_are_not_ours_are_not_looked_at(world: World) -> None:
     for unit in ("llmgwd.service", "llmgw.slice", "xllmgw-shard-a.scope"):
         world.pid1.job_new(unit)
     await world.settle()
-    assert (world.stopped, world.pid1.asked("GetUnit")) == ([], [])
-
-
-async def test_many_jobs_of_a_unit_are_one_look(world: World) -> None:
-    world.pid1.put(UNIT, "deactivating")
-    for _ in range(20):
-        world.pid1.job_new(UNIT)
-    await world.settle()
-    assert (world.stopped, world.systemd._looks, len(world.pid1.asked("GetUnit"))) == ([UNIT], {}, 1)
+    assert (world.stopped, world.pid1.asked("Get")) == ([], [])
 
 
 async def test_the_question_waits_for_news_that_are_under_way(world: World) -> None:
@@ -413,11 +418,11 @@ async def test_a_new_start_begins_with_a_clean_slate(world: World) -> None:
 
 async def test_a_look_that_fails_says_nothing(world: World) -> None:
     world.pid1.refuse("GetUnit", FAILED, "no")
-    world.pid1.job_new(UNIT)
+    world.pid1.job_new(UNIT, ended=True)
     await world.settle()
-    world.pid1.held.add("GetUnit")
+    world.pid1.held.add("Get")
     world.pid1.job_new(ALIEN)
-    await world.pid1.until("GetUnit", 2)
+    await world.pid1.until("Get", 2)
     world.restart_bus()
     assert (await world.systemd.is_stopped_by_others(ALIEN), world.stopped) == (False, [])
 
@@ -436,3 +441,22 @@ async def test_without_an_answer_the_machine_does_not_shut_down(world: World) ->
     assert not await world.systemd.is_shutting_down()
     world.bus.kill()
     assert not await world.systemd.is_shutting_down()
+
+
+async def test_a_manager_that_is_off_the_bus_is_no_answer(world: World) -> None:
+    name = "org.freedesktop.DBus.Error.NameHasNoOwner"
+    world.pid1.refuse("GetUnit", name, "off")
+    with pytest.raises(CallTimedOut, match=r"^systemd was off the bus when asked to GetUnit$"):
+        await world.systemd.find(UNIT)
+    world.pid1.refuse("StartTransientUnit", name, "off")
+    with pytest.raises(CallTimedOut):
+        await world.start()
+
+
+async def test_a_manager_that_executes_itself_anew_is_waited_for(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(systemd, "_AWAY_STEP_S", 0.001)
+    world.pid1.refuse("Ping", "org.freedesktop.DBus.Error.NameHasNoOwner", "off", times=3)
+    await world.systemd.wait_reachable()
+    assert len(world.pid1.asked("Ping")) == 4

@@ -21,7 +21,7 @@ from llmgwd.host.gate import Gate, Program, read_status
 from llmgwd.host.identity import Users
 from llmgwd.host.process import control_group
 from llmgwd.host.records import RecordStore
-from llmgwd.model.errors import EngineUnavailable
+from llmgwd.model.errors import EngineUnavailable, StateNotSaved
 
 
 @contextmanager
@@ -65,7 +65,7 @@ async def ended(made: Gate) -> None:
 
 
 def full_disk() -> list[str]:
-    """Statuses that are kept after the disk has become full, and the end of a write that is not."""
+    """Statuses that are kept after the disk has become full, and what is said of one gate more."""
 
     async def run(folder: Path) -> list[str]:
         paths = [folder / "a.exits" / name for name in ("opened", "shut", "killed")]
@@ -76,7 +76,11 @@ def full_disk() -> list[str]:
         gates[2].process.send(signal.SIGKILL)
         for made in gates:
             await ended(made)
-        return [read_status(path) for path in paths]
+        try:
+            spawn(folder / "b.exits/engine", "/bin/true")
+        except StateNotSaved as error:
+            return [*map(read_status, paths), error.text]
+        return []
 
     with disk("size=64k") as folder:
         return asyncio.run(run(folder))

@@ -23,11 +23,11 @@ def node(node: Node) -> Iterator[Node]:
     finally:
         free(node)
         sleepers = node.machine.run(["pgrep", "--full", "^/usr/bin/sleep 100[01]$"], check=False).stdout
-        for id, shard in node.shards().items():
+        for name, shard in node.shards().items():
             if shard["State"] not in {"stopped", "failed"}:
-                node.stop(id)
-                node.wait_state(id, "stopped")
-            node.call("RemoveShard", "s", id)
+                node.stop(name)
+                node.wait_state(name, "stopped")
+            node.call("RemoveShard", "s", name)
         with node.without_daemon():
             node.machine.run(["umount", STATE])
         assert sleepers == ""

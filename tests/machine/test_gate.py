@@ -11,8 +11,13 @@ def inside(machine: Machine, step: str) -> object:
     return json.loads(machine.run(command, environment={"PYTHONPATH": TREE_INSIDE}).stdout)
 
 
-def test_a_full_disk_loses_no_exit_status(shared_machine: Machine) -> None:
-    assert inside(shared_machine, "full_disk") == ["139", "closed", ""]
+def test_a_full_disk_loses_no_exit_status_and_lets_nothing_start_without_one(shared_machine: Machine) -> None:
+    assert inside(shared_machine, "full_disk") == [
+        "139",
+        "closed",
+        "",
+        "exit file /run/small-disk/b.exits/engine: No space left on device",
+    ]
 
 
 def test_a_full_disk_keeps_the_record_of_before(shared_machine: Machine) -> None:

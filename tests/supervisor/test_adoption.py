@@ -15,7 +15,8 @@ from llmgwd.supervisor import keeper, node
 from llmgwd.supervisor.adoption import Found, examine
 from llmgwd.supervisor.ports import Timing
 from llmgwd.supervisor.record import Record, to_json
-from tests.fakes.world import COUNTS_TERM, FakeWorld, is_alive, unit
+from tests.fakes.program import COUNTS_TERM, is_alive
+from tests.fakes.world import FakeWorld, unit
 from tests.supervisor.test_record import simple
 
 P = Phase
@@ -274,7 +275,7 @@ async def test_a_start_that_was_cut_off_in_its_scope_leaves_nothing_and_starts_a
 ) -> None:
     held = world.records.hold(lambda content: content["phase"] == "waiting")
     await world.start()
-    await world.arrived(held)
+    await held.arrived()
     (cut_off,) = world.scopes.pids(unit())
     death = asyncio.create_task(world.die())
     held.released.set()

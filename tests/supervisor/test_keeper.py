@@ -12,7 +12,8 @@ from llmgwd.model.lifecycle import Fact, Phase, State
 from llmgwd.supervisor import keeper
 from llmgwd.supervisor.record import from_json
 from llmgwd.supervisor.shard import Shard
-from tests.fakes.world import IGNORES_TERM, FakeWorld, is_alive, unit
+from tests.fakes.program import IGNORES_TERM, is_alive
+from tests.fakes.world import FakeWorld, unit
 
 
 def end(shard: Shard) -> tuple[str, str, int, str]:
@@ -181,7 +182,7 @@ async def test_a_stop_is_told_when_it_is_written(world: FakeWorld) -> None:
     shard = await world.run()
     held = world.records.hold(lambda content: content["state"] == "draining")
     stop = asyncio.create_task(world.stop())
-    await world.arrived(held)
+    await held.arrived()
     await asyncio.sleep(0.01)
     assert (stop.done(), world.story.states("a")[-1], world.scopes.called("stop")) == (False, "ready", 0)
     held.released.set()
@@ -209,7 +210,7 @@ async def test_what_an_ended_phase_had_still_to_say_is_no_reason_of_the_next(wor
     await world.until(lambda: world.program("a").runs)
     held = world.records.hold(lambda content: content["phase"] == "aborting")
     world.program("a").exit(2)
-    await world.arrived(held)
+    await held.arrived()
     asked = len(world.probes.asked)
     await asyncio.sleep(0.01)
     held.released.set()
@@ -221,7 +222,7 @@ async def test_an_order_that_meets_the_end_is_answered(world: FakeWorld) -> None
     shard = await world.run()
     held = world.records.hold(lambda content: content["phase"] == "failed")
     world.program("a").exit(1)
-    await world.arrived(held)
+    await held.arrived()
     shard.tell(Fact.DRAIN_ASKED)
     late = [asyncio.create_task(world.node.drain("a")), asyncio.create_task(world.stop())]
     await asyncio.sleep(0.01)
@@ -239,7 +240,7 @@ async def test_a_drain_that_is_behind_the_end_in_the_queue_is_answered(world: Fa
     await held.arrived()
     slow = world.records.hold(lambda content: content["reason"] == "noted")
     shard.note(keep=True, reason="noted")
-    await world.arrived(slow)
+    await slow.arrived()
     held.released.set()
     await world.until(lambda: not shard.inbox.empty())
     late = asyncio.create_task(world.node.drain("a"))

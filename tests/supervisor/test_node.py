@@ -25,7 +25,8 @@ from llmgwd.supervisor import node
 from llmgwd.supervisor.orphans import Orphan
 from llmgwd.supervisor.record import from_json
 from llmgwd.supervisor.shard import Shard
-from tests.fakes.world import IGNORES_TERM, FakeWorld, is_alive, stranger, unit
+from tests.fakes.program import IGNORES_TERM, is_alive, stranger
+from tests.fakes.world import FakeWorld, unit
 
 
 async def ended(world: FakeWorld, id: str = "a") -> Shard:
@@ -97,7 +98,7 @@ async def test_a_shard_is_replaced_when_its_end_is_written_and_told(world: FakeW
     await world.run()
     held = world.records.hold(lambda content: content["state"] == "stopped")
     await world.stop()
-    await world.arrived(held)
+    await held.arrived()
     start = asyncio.create_task(world.start())
     removal = asyncio.create_task(world.node.remove("a"))
     await asyncio.sleep(0.01)
@@ -117,7 +118,7 @@ async def test_what_is_removed_while_its_end_is_written_stays_removed(world: Fak
     await world.run()
     held = world.records.hold(lambda content: content["state"] == "stopped")
     await world.stop()
-    await world.arrived(held)
+    await held.arrived()
     removal = asyncio.create_task(world.node.remove("a"))
     await asyncio.sleep(0.01)
     held.released.set()
@@ -275,7 +276,7 @@ async def test_a_shard_that_is_forgotten_while_it_is_started_again_stays(
     monkeypatch.setattr(node, "_TERMINAL_KEPT", 0)
     held = world.records.hold(lambda content: content["id"] == "a")
     start = asyncio.create_task(world.start("a"))
-    await world.arrived(held)
+    await held.arrived()
     world.node._prune()
     await asyncio.sleep(0.01)
     held.released.set()

@@ -85,13 +85,13 @@ def on_disk(record: Record) -> dict[str, Any]:
     return content
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(records())
 def test_a_record_comes_back_as_it_was(record: Record) -> None:
     assert from_json(on_disk(record)) == record
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(specs())
 def test_what_an_engine_plans_can_be_written(spec: ShardSpec) -> None:
     try:
@@ -170,6 +170,7 @@ def test_a_process_of_the_wrong_type_is_refused_by_name(key: str, value: object)
         from_json(content)
 
 
+@settings(max_examples=50)
 @given(JSON)
 def test_what_is_no_record_is_refused(content: object) -> None:
     with pytest.raises(NotARecord):

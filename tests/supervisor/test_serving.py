@@ -101,19 +101,34 @@ async def test_the_pid_is_the_programs_own(world: FakeWorld) -> None:
 async def test_health_fails_at_the_third_miss_and_comes_back(
     world: FakeWorld, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.WARNING)
     shard = await world.run("a", http=True)
     world.probes.obstacles.say("busy", "busy", "")
     given = world.probes.obstacles.given
     await world.until(lambda: world.probes.obstacles.given >= given + 4)
-    assert shard.health == "ok"
+    assert (shard.health, shard.record.reason, caplog.records) == ("ok", "serves", [])
     world.probes.obstacles.say("busy")
     await world.until(lambda: shard.health == "failing")
     assert (shard.record.state, shard.record.reason) == (State.READY, "did not answer 3 times: busy")
     world.probes.obstacles.say("")
     await world.until(lambda: shard.health == "ok")
-    assert shard.record.reason == "serves"
-    warnings = [line.getMessage() for line in caplog.records if line.levelno == logging.WARNING]
-    assert warnings == ["shard a: did not answer 3 times: busy", "shard a: answers again"]
+    assert (shard.record.state, shard.record.reason) == (State.READY, "serves")
+    assert [record.getMessage() for record in caplog.records] == [
+        "shard a: did not answer 3 times: busy",
+        "shard a: answers again",
+    ]
+
+
+async def test_a_drain_of_an_engine_that_fails_keeps_its_reason_when_it_answers_again(
+    world: FakeWorld,
+) -> None:
+    shard = await world.run("a", http=True)
+    world.probes.obstacles.say("busy")
+    await world.until(lambda: shard.health == "failing")
+    await world.node.drain("a")
+    world.probes.obstacles.say("")
+    await world.until(lambda: shard.health == "ok")
+    assert shard.record.reason == "drained"
 
 
 async def test_the_time_that_a_probe_took_is_known(world: FakeWorld) -> None:

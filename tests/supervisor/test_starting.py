@@ -17,7 +17,8 @@ from llmgwd.model.lifecycle import State
 from llmgwd.supervisor import starting
 from llmgwd.supervisor.shard import Shard
 from llmgwd.supervisor.starting import scope_properties
-from tests.fakes.world import FakeWorld, is_alive, stranger, unit
+from tests.fakes.program import is_alive, stranger
+from tests.fakes.world import FakeWorld, unit
 
 LEADER: dict[str, Any] = {"waits_for_leader": True, "leader_address": "127.0.0.1", "leader_port": 6379}
 NO_OUTCOME = [
@@ -63,7 +64,7 @@ async def test_a_refused_scope_never_opens_the_gate(world: FakeWorld) -> None:
 async def test_no_gate_opens_before_the_record_tells_of_the_scope(world: FakeWorld) -> None:
     held = world.records.hold(lambda content: content["phase"] == "waiting")
     shard = await world.start()
-    await world.arrived(held)
+    await held.arrived()
     await asyncio.sleep(0.01)
     assert (shard.running["engine"].opened, world.program("a").runs) == (False, 0)
     held.released.set()
@@ -224,7 +225,7 @@ async def test_a_process_that_cannot_be_started_takes_those_before_it_along(
 async def test_all_processes_are_in_the_scope_before_the_first_one_runs(world: FakeWorld) -> None:
     held = world.records.hold(lambda content: content["phase"] == "waiting")
     shard = await world.start("a", "head", "metrics")
-    await world.arrived(held)
+    await held.arrived()
     assert world.launcher.launched == [("a", "head"), ("a", "metrics"), ("a", "engine")]
     assert list(shard.record.pids) == ["head", "metrics", "engine"]
     assert world.scopes.pids(unit()) == {pid.pid for pid in shard.record.pids.values()}

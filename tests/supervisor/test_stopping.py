@@ -11,7 +11,8 @@ from llmgwd.model.errors import ResourceBusy, Unkillable
 from llmgwd.model.lifecycle import State
 from llmgwd.supervisor import keeper, node, stopping
 from llmgwd.supervisor.shard import Shard
-from tests.fakes.world import COUNTS_TERM, IGNORES_TERM, LEAVES_A_CHILD, FakeWorld, is_alive, stranger, unit
+from tests.fakes.program import COUNTS_TERM, IGNORES_TERM, LEAVES_A_CHILD, is_alive, stranger
+from tests.fakes.world import FakeWorld, unit
 
 
 def outcome(shard: Shard) -> tuple[str, str, int, str]:

@@ -1,0 +1,5 @@
+"""Every test of the face may have a world."""
+
+from tests.fakes.world_fixtures import world
+
+__all__ = ["world"]
