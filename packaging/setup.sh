@@ -12,8 +12,8 @@ if command -v dpkg-query >/dev/null; then
         export DEBIAN_FRONTEND=noninteractive
         apt-get update -q && apt-get install -q -y --no-install-recommends "$@"
     }
-    # procps for the tests, libgomp1 for the prebuilt llama-server of the demonstration.
-    packages="systemd-container dbus procps libgomp1 python3-venv"
+    # A user's systemd and bus, and procps, for the tests; libgomp1 for the demonstration's llama-server.
+    packages="systemd-container dbus dbus-user-session libpam-systemd procps libgomp1 python3-venv"
     packages="$packages python3-dbus-next python3-sdnotify python3-systemd python3-psutil python3-aiohttp"
 elif command -v rpm >/dev/null; then
     there() { rpm --quiet --query --whatprovides "$1"; }

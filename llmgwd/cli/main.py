@@ -177,8 +177,8 @@ _COMMANDS: Sequence[tuple[str, str, *tuple[Adds, ...]]] = (
 )
 
 _MORE: Mapping[str, str] = {
-    "logs": "Show what a shard's engine and sidecars printed in its present run, or in its last one when it has "
-    "ended. With -f lines of later runs follow, and nothing ends it but an interrupt.",
+    "logs": "Show what a shard's engine and sidecars printed in its present run, or in its last one when it "
+    "has ended. With -f lines of later runs follow, and nothing ends it but an interrupt.",
     "kill-orphan": "End what runs in such a scope: SIGTERM first, SIGKILL for what is left. "
     "Returns when that has begun.",
 }

@@ -13,7 +13,7 @@ from llmgwd.client.errors import Unreachable
 from llmgwd.client.node import NodeClient
 from llmgwd.model.errors import NoSuchShard, Refusal
 from llmgwd.model.lifecycle import TERMINAL, State
-from llmgwd.model.wording import shown
+from llmgwd.model.wording import as_typed
 
 _LAST_WORDS: Final = 5
 
@@ -44,7 +44,7 @@ async def wait(client: NodeClient, arguments: Namespace) -> int:
         shard = time_up.still[arguments.id]
         # what a ready shard is ready for does not say why it is nothing else
         why = "" if shard["State"] == State.READY else because(shard)
-        after = f"after {shown(arguments.timeout)} s"
+        after = f"after {as_typed(arguments.timeout)} s"
         gave_up(f"{after}: shard {arguments.id} is still {shard['State']}{why}")
         return exits.FAILED
 

@@ -149,7 +149,7 @@ class Watch:
         before, changes = dict(shard), plain(signal.body[1])
         shard |= changes | {"State": before["State"]}
         # what comes with another state is told with it: where that comes from is in a signal of its own
-        if changes.get("State", before["State"]) == before["State"]:
+        if shard != before and changes.get("State", before["State"]) == before["State"]:
             self._told.append(Changed(shard_id, before, dict(shard)))
 
     def _interfaces_added(self, signal: Signal) -> None:

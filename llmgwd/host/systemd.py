@@ -22,6 +22,7 @@ _UNIT = "org.freedesktop.systemd1.Unit"
 _JOB = "org.freedesktop.systemd1.Job"
 _PROPERTIES = "org.freedesktop.DBus.Properties"
 _PEER = "org.freedesktop.DBus.Peer"
+_BUS = "org.freedesktop.DBus"
 
 _PREFIX = "llmgw-shard-"
 _SUFFIX = ".scope"
@@ -39,6 +40,8 @@ _AWAY = frozenset(
     for name in ("NoReply", "NameHasNoOwner", "ServiceUnknown", "Disconnected")
 )
 _AWAY_STEP_S = 0.1
+# How long an end may wait for PID 1 to say whether it was ordered.
+_NEWS_S = 5.0
 
 _STOPS = frozenset({"stop", "restart", "try-restart"})
 
@@ -116,6 +119,7 @@ class Systemd:
         self._ours: set[str] = set()  # units that we are stopping
         self._foreign: set[str] = set()  # units that somebody else is stopping
         self._looks: dict[tuple[str, str], asyncio.Task[None]] = {}  # by unit and job that we did not queue
+        self._resuming: asyncio.Task[None] | None = None
         self._oom_policy = True
         self.on_foreign_stop: Callable[[str], None] = lambda unit: None
 
@@ -124,6 +128,9 @@ class Systemd:
             self._on_job_removed, sender=_SERVICE, interface=_MANAGER, member="JobRemoved"
         )
         await self._bus.subscribe(self._on_job_new, sender=_SERVICE, interface=_MANAGER, member="JobNew")
+        await self._bus.subscribe(
+            self._on_owner, sender=_BUS, interface=_BUS, member="NameOwnerChanged", arg0=_SERVICE
+        )
         self._bus.on_reconnect.append(self._resume)
         await self._subscribe()
 
@@ -201,11 +208,12 @@ class Systemd:
 
         PID 1 sends the news of a job before it answers us, so that a round trip makes the answer current.
         """
-        with contextlib.suppress(BusLost, CallTimedOut, CallFailed):
-            await self._bus.call(_SERVICE, _PATH, _PEER, "Ping", timeout_s=2.0)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_NEWS_S):
+                await self.wait_reachable()
         looks = [look for (looked_at, _), look in self._looks.items() if looked_at == unit]
         if looks:
-            await asyncio.wait(looks)
+            await asyncio.wait(looks, timeout=_NEWS_S)
         return unit in self._foreign
 
     async def is_shutting_down(self) -> bool:
@@ -298,11 +306,29 @@ class Systemd:
         self._looks[unit, job] = look
         look.add_done_callback(lambda _: self._looks.pop((unit, job), None))
 
+    def _on_owner(self, signal: Signal) -> None:
+        _, _, owner = signal.body
+        if owner:
+            self._resuming = asyncio.get_running_loop().create_task(self._resume_with_new_pid1())
+
+    async def _resume_with_new_pid1(self) -> None:
+        # It may have forgotten who wants to hear of jobs. A lost bus is resumed by itself.
+        with contextlib.suppress(BusLost):
+            await self._resume()
+
     async def _look(self, unit: str, job: str) -> None:
-        try:
-            stops = await self._is_stop(unit, job)
-        except (BusLost, CallTimedOut, CallFailed):
-            return
+        while True:
+            try:
+                stops = await self._is_stop(unit, job)
+            except (BusLost, CallTimedOut):
+                try:
+                    await self.wait_reachable()
+                except BusLost:  # closed for good
+                    return
+            except CallFailed:
+                return
+            else:
+                break
         if stops and unit not in self._foreign:
             self._foreign.add(unit)
             self.on_foreign_stop(unit)

@@ -40,7 +40,7 @@ def kind_of(value: object) -> str:
 
 
 def as_typed(value: object) -> object:
-    """A length of time as somebody typed it: on the bus all are doubles, and -1 comes as -1.0."""
+    """A length of time as somebody typed it: for us all are floats, and what was -1 is -1.0."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 

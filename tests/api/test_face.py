@@ -93,8 +93,9 @@ def seat(world: FakeWorld) -> Seat:
 
 async def ready(world: FakeWorld, seat: Seat, id: str = "a", **more: Any) -> None:
     await world.node.start(id, world.values(id, **more))
-    shard = world.node.shard(id)
-    await world.until(lambda: shard.record.state is State.READY and shard.pid and world.program(id).runs)
+    shard, told = world.node.shard(id), ("ShardStateChanged", id, "loading", "ready")
+    await world.until(lambda: told in [words[1:5] for words in seat.told()])
+    await world.until(lambda: shard.pid and world.program(id).runs)
 
 
 async def stopped(world: FakeWorld, id: str = "a") -> None:
@@ -135,22 +136,29 @@ async def test_the_life_of_a_shard_is_told_in_order(world: FakeWorld, seat: Seat
     ]
 
 
-async def test_a_client_that_follows_the_signals_knows_everything(world: FakeWorld, seat: Seat) -> None:
-    world.probes.obstacles.say("connection refused", "answers 503", "")
-    await ready(world, seat, http=True, gpus=["0"])
-    world.probes.obstacles.say("busy")
-    await world.until(lambda: world.node.shard("a").health == "failing")
-    world.program("a").exit(3)
-    await world.until(lambda: seat.signals[-1][1] == "PropertiesChanged" and "Ends" in seat.signals[-1][2][1])
+def followed(seat: Seat) -> dict[str, Any]:
+    """What a client knows of shard `a` that has read all signals and asked for nothing."""
     known: dict[str, Any] = {}
     for path, member, body in seat.signals:
         if member == "InterfacesAdded":
             known = dict(body[1]["org.llmgw.Node1.Shard"])
         elif member == "PropertiesChanged" and path == A:
             news, invalidated = body[1], body[2]
-            assert invalidated == []
-            assert [name for name, value in news.items() if known[name] == value] == []
+            assert ([name for name, value in news.items() if known[name] == value], invalidated) == ([], [])
             known |= news
+    return known
+
+
+async def test_a_client_that_follows_the_signals_knows_everything(world: FakeWorld, seat: Seat) -> None:
+    world.probes.obstacles.say("connection refused", "answers 503", "")
+    await ready(world, seat, http=True, gpus=["0"])
+    assert followed(seat) == seat.shard().properties()
+    world.probes.obstacles.say("busy")
+    await world.until(lambda: world.node.shard("a").health == "failing")
+    assert followed(seat) == seat.shard().properties()
+    world.program("a").exit(3)
+    await world.until(lambda: ("", "PropertiesChanged", "Ends", "Gpus") in seat.told())
+    known = followed(seat)
     assert known == seat.shard().properties()
     assert (known["State"].value, known["Health"].value, known["ExitCode"].value) == ("failed", "unknown", 3)
 

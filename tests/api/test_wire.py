@@ -53,7 +53,7 @@ def test_any_integer_will_do_where_a_number_is_meant(signature: str) -> None:
     assert (spec.port, spec.stop_timeout_s) == (80, 5.0)
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(specs())
 def test_a_spec_on_the_bus_is_the_spec_but_for_the_values_of_its_environment(spec: ShardSpec) -> None:
     shown = wire.spec_to_dbus(spec)

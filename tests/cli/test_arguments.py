@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,64 @@ def test_dashes_elsewhere_only_end_the_options() -> None:
     )
 
 
+def test_a_wait_is_for_ready_unless_it_says_otherwise() -> None:
+    assert parse(["wait", "a"]).state == "ready"
+    assert parse(["wait", "a", "--for", "stopped"]).state == "stopped"
+
+
+def test_the_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main_ends(["--version"], capsys) == (0, f"llmgwctl {version('llmgwd')}\n", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "command", "complaint"),
+    [
+        ("list --jsno", "list", "unrecognized arguments: --jsno (did you mean --json?)"),
+        ("status a b", "status", "unrecognized arguments: b"),
+        ("start a --modle=m", "start", "unrecognized arguments: --modle=m (did you mean --model?)"),
+        (
+            "start a --engine command /bin/sleep --time 5",
+            "start",
+            "unrecognized arguments: /bin/sleep --time 5 (put the program after --)",
+        ),
+        (
+            "plan a --engine vllm --max-model-len 4096",
+            "plan",
+            "unrecognized arguments: --max-model-len 4096 (put the engine's own arguments after --)",
+        ),
+        ("plan --engine command", "plan", "the following arguments are required: ID (before --)"),
+    ],
+)
+def test_wrong_usage_shows_that_of_the_command_and_what_may_be_meant(
+    capsys: pytest.CaptureFixture[str], words: str, command: str, complaint: str
+) -> None:
+    status, out, err = main_ends(words.split(), capsys)
+
+    assert (status, out) == (2, "")
+    assert err.startswith(f"usage: llmgwctl {command} [-h]")
+    assert err.endswith(f"\nllmgwctl {command}: error: {complaint}\n")
+
+
+def test_help_says_what_scripts_and_operators_ask(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = {
+        "--help": "Exit status: 0 done; 1 refused or failed; 2 wrong usage; 3 `status ID` of a shard that is "
+        "not ready; 4 no such shard; 5 the daemon cannot be reached.",
+        "logs --help": "Show what a shard's engine and sidecars printed in its present run, or in its last "
+        "one when it has ended. With -f lines of later runs follow, and nothing ends it but an interrupt.",
+        "kill-orphan --help": "End what runs in such a scope: SIGTERM first, SIGKILL for what is left. "
+        "Returns when that has begun.",
+    }
+    for words, answer in asked.items():
+        status, out, err = main_ends(words.split(), capsys)
+        assert (status, err, answer in " ".join(out.split())) == (0, "", True)
+
+
+def main_ends(words: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[object, str, str]:
+    with pytest.raises(SystemExit) as end:
+        parse(words)
+    return end.value.code, *capsys.readouterr()
+
+
 def test_the_module_is_a_program_and_help_loads_neither_loop_nor_bus() -> None:
     program = (
         "import runpy, sys\n"
@@ -77,7 +136,7 @@ def test_the_module_is_a_program_and_help_loads_neither_loop_nor_bus() -> None:
     )
     printed = run(program)
 
-    assert printed.startswith("usage: llmgwctl [-h] [--user] COMMAND ...\n")
+    assert printed.startswith("usage: llmgwctl [-h] [--version] [--user] COMMAND ...\n")
     assert printed.endswith("0\n[]\n")
 
 

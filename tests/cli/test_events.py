@@ -41,6 +41,71 @@ def test_people_see_time_shard_and_change(node: FakeNode) -> None:
     assert events.finish() == Outcome(-15, "")
 
 
+def test_people_see_health_and_reason_of_what_is_ready_and_what_holds_up_a_stop(node: FakeNode) -> None:
+    node.put("a", State="ready", Reason="serves m")
+    events = node.begin("events")
+    node.await_answer("ListShards")
+    node.change("a", Health="ok", Pid=7)
+    node.change("a", Reason="sidecar head exited 0")
+    node.change("a", Health="failing", Reason="did not answer 3 times: answers 503")
+    node.change("a", Health="ok", Reason="serves m")
+    node.change("a", State="draining", Reason="being stopped", Health="unknown")
+    node.change("a", Reason="unkillable: pid 71 (D)")
+    node.change("a", State="stopped", Reason="stopped")
+    seen = lines(events, 6)
+    events.signal(SIGTERM)
+
+    assert [re.sub(r"^\d\d:\d\d:\d\d ", "T ", line) for line in seen] == [
+        "T a: ready: sidecar head exited 0\n",
+        "T a: ready, failing: did not answer 3 times: answers 503\n",
+        "T a: ready: serves m\n",
+        "T a: ready -> draining: being stopped\n",
+        "T a: draining: unkillable: pid 71 (D)\n",
+        "T a: draining -> stopped\n",
+    ]
+    assert events.finish() == Outcome(-15, "")
+
+
+def test_programs_get_health_and_reason_with_what_they_were(node: FakeNode) -> None:
+    node.put("a", State="ready", Reason="serves m", Health="ok")
+    events = node.begin("events", "--json")
+    node.await_answer("ListShards")
+    node.change("a", Reason="sidecar head exited 0")
+    node.change("a", Health="failing", Reason="did not answer 3 times: answers 503")
+    node.change("a", Pid=7)
+    node.change("a", Health="ok", Reason="serves m")
+    seen = changes(events, 3)
+    events.signal(SIGTERM)
+    events.finish()
+
+    shard = {"id": "a", "engine": "command", "state": "ready"}
+    failing = "did not answer 3 times: answers 503"
+    ended = "sidecar head exited 0"
+    assert seen == [
+        shard | {"event": "reason", "old": "serves m", "new": ended, "reason": ended},
+        shard | {"event": "health", "old": "ok", "new": "failing", "reason": failing},
+        shard | {"event": "health", "old": "failing", "new": "ok", "reason": "serves m"},
+    ]
+
+
+def test_events_tell_of_health_that_changed_while_the_daemon_was_away(node: FakeNode) -> None:
+    node.put("a", State="ready", Health="ok")
+    node.put("b", State="ready", Health="ok")
+    events = node.begin("events")
+    node.await_answer("ListShards")
+    node.kill()
+    node.start(
+        {"Id": "a", "State": "ready", "Health": "failing", "Reason": "no answer"},
+        {"Id": "b", "State": "ready", "Health": "unknown"},
+    )
+    node.await_answer("ListShards")
+    seen = events.line()
+    events.signal(SIGTERM)
+
+    assert seen[len("00:00:00") :] == " a: ready, failing: no answer\n"
+    assert events.finish().out == ""
+
+
 def test_programs_get_the_status_with_what_became_of_it(node: FakeNode) -> None:
     node.put("a", State="ready")
     events = node.begin("events", "--json")

@@ -37,7 +37,7 @@ def record(message: Any, process: str = "engine", *, at: int = SINCE + 1, **more
 
 def read(shard: dict[str, Any], *records: dict[str, Any]) -> list[str]:
     lines = Lines(Source.of(shard, user=False))
-    return [line for line in (lines.read(json.dumps(one).encode()) for one in records) if line is not None]
+    return [line for line in map(lines.read, records) if line is not None]
 
 
 def test_the_tail_is_as_the_daemon_gives_it(node: FakeNode) -> None:
@@ -71,7 +71,7 @@ def test_no_shard_has_no_log(node: FakeNode, more: tuple[str, ...]) -> None:
 def test_lines_are_selected_by_what_journald_vouches_for() -> None:
     assert Source.of(SHARD, user=False).command(20) == [
         "journalctl", "--quiet", "--follow", "--lines=20", "--all", "--namespace=*", "--output=json",
-        "--output-fields=MESSAGE,SYSLOG_IDENTIFIER,_LINE_BREAK,_SYSTEMD_INVOCATION_ID",
+        "--output-fields=MESSAGE,SYSLOG_IDENTIFIER,_LINE_BREAK,_SYSTEMD_INVOCATION_ID,_SYSTEMD_UNIT",
         "_TRANSPORT=stdout", "SYSLOG_IDENTIFIER=a/b/ray-head", "SYSLOG_IDENTIFIER=a/b/engine",
         "_SYSTEMD_UNIT=llmgw-shard-a-b.scope",
         "+", "_TRANSPORT=stdout", "SYSLOG_IDENTIFIER=a/b/ray-head", "SYSLOG_IDENTIFIER=a/b/engine",
@@ -86,6 +86,9 @@ def test_lines_of_the_users_daemon_are_in_the_hosts_journal() -> None:
     command = Source.of(SHARD, user=True).command(10)
 
     assert "--namespace=*" not in command
+    assert [word for word in command if "_INVOCATION_ID" in word] == [
+        "--output-fields=MESSAGE,SYSLOG_IDENTIFIER,_LINE_BREAK,_SYSTEMD_INVOCATION_ID,_SYSTEMD_USER_UNIT"
+    ]
     assert "_SYSTEMD_USER_UNIT=llmgw-shard-a-b.scope" in command
     assert command[-1] == f"_UID={os.getuid()}"
 
@@ -170,6 +173,45 @@ def test_following_goes_on_while_the_daemon_is_away(node: FakeNode, journal: Fak
     assert journal.argv == Source.of(SHARD, user=False).command(20)[1:]
     logs.signal(SIGTERM)
     assert logs.finish() == Outcome(-15, "")
+
+
+def test_a_new_run_is_told_from_the_one_before(node: FakeNode, journal: FakeJournal) -> None:
+    node.do("put", values=SHARD)
+    scope = {"_SYSTEMD_UNIT": SHARD["Unit"]}
+    journal.add(
+        record("of this run", _SYSTEMD_INVOCATION_ID="cafe", **scope),
+        record(
+            "of a process outside the scope", _SYSTEMD_INVOCATION_ID="f00d", _SYSTEMD_UNIT="other.service"
+        ),
+        record("of the next", "ray-head", _SYSTEMD_INVOCATION_ID="beef", **scope),
+        record("of the next, too", _SYSTEMD_INVOCATION_ID="beef", **scope),
+        record("of this run, late", _SYSTEMD_INVOCATION_ID="cafe", **scope),
+    )
+    logs = node.begin("logs", "a/b", "-f")
+    seen = [logs.line() for _ in range(6)]
+    logs.signal(SIGTERM)
+    for_programs = node.begin("logs", "a/b", "-f", "--json")
+    seen_by_programs = [json.loads(for_programs.line()) for _ in range(5)]
+    for_programs.signal(SIGTERM)
+
+    assert (logs.finish(), for_programs.finish()) == (Outcome(-15, ""), Outcome(-15, ""))
+    assert seen == [
+        "of this run\n",
+        "of a process outside the scope\n",
+        "-- new run --\n",
+        "[ray-head] of the next\n",
+        "[engine] of the next, too\n",
+        "[engine] of this run, late\n",
+    ]
+    assert seen_by_programs == [line.rstrip("\n") for line in seen if line != "-- new run --\n"]
+
+
+def test_the_first_run_of_a_shard_that_has_not_started_is_no_new_one() -> None:
+    lines = Lines(Source.of(SHARD | {"InvocationId": ""}, user=False))
+    runs = [record("x", _SYSTEMD_INVOCATION_ID=run, _SYSTEMD_UNIT=SHARD["Unit"]) for run in ("a", "a", "b")]
+    earlier = record("x", at=SINCE - 1, _SYSTEMD_INVOCATION_ID="0", _SYSTEMD_UNIT=SHARD["Unit"])
+
+    assert [lines.begins_run(one) for one in (earlier, *runs)] == [False, False, False, True]
 
 
 def test_following_for_programs_is_a_line_of_json_each(node: FakeNode, journal: FakeJournal) -> None:

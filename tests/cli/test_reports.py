@@ -122,6 +122,33 @@ def test_the_status_of_an_empty_node_is_one_line(node: FakeNode) -> None:
     assert node.run("status") == Outcome(0, "llmgwd 0.1.0 on gpu-3: no shards\n")
 
 
+def test_counts_are_in_the_order_of_a_life(node: FakeNode) -> None:
+    for at, state in enumerate(("failed", "ready", "pending", "stopped", "ready", "loading")):
+        node.put(f"s{at}", State=state)
+
+    assert node.run("status").out.splitlines()[0] == (
+        "llmgwd 0.1.0 on gpu-3: 1 pending, 1 loading, 2 ready, 1 stopped, 1 failed"
+    )
+
+
+def test_the_status_of_all_counts_orphans_that_there_are(node: FakeNode) -> None:
+    orphan = {"unit": "llmgw-shard-old.scope", "control_group": "/x", "pids": [71], "id": "old"}
+    node.do("set", what="orphans", value=[orphan])
+    assert node.run("status") == Outcome(0, "llmgwd 0.1.0 on gpu-3: no shards, 1 orphan (llmgwctl orphans)\n")
+
+    node.put("a", State="ready")
+    node.do("set", what="orphans", value=[orphan, orphan])
+    users = node.beside(DBUS_SYSTEM_BUS_ADDRESS="unix:path=/nowhere", DBUS_SESSION_BUS_ADDRESS=node.address)
+    assert users.run("--user", "status").out.splitlines()[0] == (
+        "llmgwd 0.1.0 on gpu-3: 1 ready, 2 orphans (llmgwctl --user orphans)"
+    )
+
+
+def test_no_orphans_are_said(node: FakeNode) -> None:
+    assert node.run("orphans") == Outcome(0, "no orphans\n")
+    assert node.run("orphans", "--json") == Outcome(0, "[]\n")
+
+
 def test_the_status_of_no_shard_ends_with_4(node: FakeNode) -> None:
     assert node.run("status", "zz") == Outcome(
         4, "", "llmgwctl: cannot show shard zz: NoSuchShard: no shard zz\n"

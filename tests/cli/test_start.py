@@ -10,7 +10,7 @@ from tests.fakes.node import FakeNode
 BUSY = "org.llmgw.Node1.Error.Busy"
 
 
-def test_a_start_sends_each_key_with_its_signature_and_says_nothing(node: FakeNode) -> None:
+def test_a_start_sends_each_key_with_its_signature(node: FakeNode) -> None:
     outcome = node.run(
         "start", "a", "--engine", "vllm", "--model", "/srv/m", "--port", "8001", "--gpu", "0",
         "--gpu", "GPU-1",
@@ -20,7 +20,7 @@ def test_a_start_sends_each_key_with_its_signature_and_says_nothing(node: FakeNo
         "--", "--max-model-len", "4096",
     )  # fmt: skip
 
-    assert outcome == Outcome(0, "")
+    assert outcome == Outcome(0, "", "a: accepted\n")
     assert node.calls() == [
         [
             "StartShard",
@@ -58,7 +58,7 @@ def test_what_fits_no_key_is_sent_as_it_is_for_the_daemon_to_judge(node: FakeNod
         "--set", "environment={A=1}", "--set", "sidecars=[]", "--set", "args=[]", "--set", "rank=1.5",
     )  # fmt: skip
 
-    assert outcome == Outcome(0, "")
+    assert outcome == Outcome(0, "", "a: accepted\n")
     assert node.calls() == [
         [
             "StartShard",
@@ -100,7 +100,7 @@ def test_flags_override_the_file_and_the_engine_command_takes_its_argv(
     outcome = node.run(
         "start", "--file", str(spec), "--port", "9001", "--", "-x", "--", "/bin/sleep", "--", "5"
     )
-    assert outcome == Outcome(0, "")
+    assert outcome == Outcome(0, "", "-x: accepted\n")
     assert node.calls() == [
         [
             "StartShard",
@@ -165,15 +165,53 @@ def test_a_waiting_start_fails_with_the_shard(node: FakeNode, state: str) -> Non
     assert node.run("start", "a", "--wait") == Outcome(
         1,
         "",
-        f"a: pending\na: {state}: EngineUnavailable: no /bin/vllm\n"
-        f"llmgwctl: cannot start shard a: {state}: EngineUnavailable: no /bin/vllm\n",
+        f"a: pending\nllmgwctl: cannot start shard a: {state}: EngineUnavailable: no /bin/vllm\n",
     )
 
 
-def test_a_waiting_start_of_what_is_ready_ends_at_once(node: FakeNode) -> None:
+def test_a_waiting_start_that_fails_shows_the_engines_last_words(node: FakeNode) -> None:
+    start = node.begin("start", "a", "--wait")
+    node.await_answer("ListShards")
+    node.do("log", id="a", lines=["1", "2", "Traceback:", "  File x", "", "oh\x07"])
+    node.change("a", State="failed", Reason="engine exited 37")
+
+    assert start.finish() == Outcome(
+        1,
+        "",
+        "a: pending\nllmgwctl: cannot start shard a: failed: engine exited 37\n"
+        "  2\n  Traceback:\n    File x\n  \n  oh\\x07\n",
+    )
+    assert [call for call in node.do("calls") if call[0] == "TailShard"] == [["TailShard", "a", 5]]
+
+
+@pytest.mark.parametrize(
+    "error", ["org.freedesktop.DBus.Error.AccessDenied", "org.llmgw.Node1.Error.Internal"]
+)
+def test_last_words_that_cannot_be_had_are_not_missed(node: FakeNode, error: str) -> None:
+    node.fail("TailShard", error, "no")
+    node.after("ListShards", ("a", {"State": "failed", "Reason": "engine exited 37"}))
+
+    assert node.run("start", "a", "--wait") == Outcome(
+        1, "", "a: pending\nllmgwctl: cannot start shard a: failed: engine exited 37\n"
+    )
+
+
+@pytest.mark.parametrize("more", [(), ("--wait",)])
+def test_a_start_of_what_is_ready_says_so_and_ends_at_once(node: FakeNode, more: tuple[str, ...]) -> None:
     node.put("a", State="ready")
 
-    assert node.run("start", "a", "--wait") == Outcome(0, "")
+    assert node.run("start", "a", *more) == Outcome(0, "", "a: ready already\n")
+
+
+@pytest.mark.parametrize(
+    ("state", "said"), [("loading", "loading already"), ("failed", "accepted"), ("stopped", "accepted")]
+)
+def test_a_start_says_whether_there_was_something_to_be_started(
+    node: FakeNode, state: str, said: str
+) -> None:
+    node.put("a", State=state)
+
+    assert node.run("start", "a") == Outcome(0, "", f"a: {said}\n")
 
 
 def test_a_refusal_is_one_line(node: FakeNode) -> None:
@@ -190,7 +228,7 @@ def test_a_start_whose_answer_is_lost_is_asked_for_again(node: FakeNode) -> None
     node.wait_until_dead()
     node.start()
 
-    assert start.finish() == Outcome(0, "")
+    assert start.finish() == Outcome(0, "", "a: accepted\n")
     assert node.calls() == [["StartShard", "a", {"engine": ["s", "vllm"]}]]
 
 

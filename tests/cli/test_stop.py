@@ -22,22 +22,39 @@ def test_a_stop_waits_until_the_shard_has_ended(node: FakeNode, end: str) -> Non
 def test_a_stop_that_need_not_wait_returns_when_it_has_begun(node: FakeNode) -> None:
     node.put("a", State="ready")
 
-    assert node.run("stop", "a", "--no-wait") == Outcome(0, "")
+    assert node.run("stop", "a", "--no-wait") == Outcome(0, "", "a: being stopped\n")
     assert node.calls() == [["StopShard", "a", {}]]
 
 
-def test_what_has_ended_or_is_forgotten_needs_no_waiting(node: FakeNode) -> None:
-    node.put("a", State="failed")
-    assert node.run("stop", "a") == Outcome(0, "")
+@pytest.mark.parametrize("more", [(), ("--no-wait",)])
+def test_what_had_ended_before_is_said_and_not_waited_for(node: FakeNode, more: tuple[str, ...]) -> None:
+    node.put("a", State="failed", Reason="engine exited 37")
+    node.put("b", State="stopped", Reason="stopped")
 
-    stop = node.begin("stop", "a")
+    assert node.run("stop", "a", "b", *more) == Outcome(0, "", "a: failed already\nb: stopped already\n")
+
+
+def test_a_shard_that_ended_before_the_first_look_is_said_as_any_other(node: FakeNode) -> None:
+    node.put("a", State="ready")
+    node.after("StopShard", ("a", {"State": "stopped", "Reason": "did not stop in 2 s, killed"}))
+
+    assert node.run("stop", "a") == Outcome(0, "", "a: stopped: did not stop in 2 s, killed\n")
+
+
+def test_a_reason_that_says_no_more_than_the_state_is_left_out(node: FakeNode) -> None:
+    node.put("a", State="ready")
+    node.after("StopShard", ("a", {"State": "stopped", "Reason": "stopped"}))
+
+    assert node.run("stop", "a") == Outcome(0, "", "a: stopped\n")
+
+
+def test_a_shard_that_is_forgotten_while_it_is_waited_for_has_ended(node: FakeNode) -> None:
     node.put("b", State="ready")
-    assert stop.finish() == Outcome(0, "")
-
     stop = node.begin("stop", "b")
-    node.await_answer("ListShards", 3)
+    node.await_answer("ListShards")
     node.do("remove", id="b")
-    assert stop.finish() == Outcome(0, "", "b: draining: being stopped\n")
+
+    assert stop.finish() == Outcome(0, "", "b: draining: being stopped\nb: removed\n")
 
 
 def test_all_live_shards_are_stopped_and_waited_for(node: FakeNode) -> None:
@@ -55,7 +72,9 @@ def test_all_live_shards_are_stopped_and_waited_for(node: FakeNode) -> None:
 
 
 def test_stopping_all_of_nothing_is_done_at_once(node: FakeNode) -> None:
-    assert node.run("stop", "--all") == Outcome(0, "")
+    node.put("a", State="failed")
+
+    assert node.run("stop", "--all") == Outcome(0, "", "nothing to stop\n")
 
 
 def test_one_that_is_refused_does_not_keep_the_others_from_being_stopped(node: FakeNode) -> None:
@@ -69,7 +88,6 @@ def test_one_that_is_refused_does_not_keep_the_others_from_being_stopped(node: F
 
 def test_a_refusal_counts_more_than_a_missing_shard(node: FakeNode) -> None:
     node.put("a", State="draining")
-    node.fail("StopShard", "org.llmgw.Node1.Error.NoSuchShard", "NoSuchShard: no shard zz")
     node.fail("StopShard", "org.llmgw.Node1.Error.Unkillable", "Unkillable: pid 71 (D)")
 
     assert node.run("stop", "zz", "a") == Outcome(
@@ -102,5 +120,5 @@ def test_a_stop_whose_answer_is_lost_is_asked_for_again(node: FakeNode) -> None:
     node.wait_until_dead()
     node.start({"Id": "a", "State": "ready"})
 
-    assert stop.finish() == Outcome(0, "")
+    assert stop.finish() == Outcome(0, "", "a: being stopped\n")
     assert node.calls() == [["StopShard", "a", {}]]

@@ -40,6 +40,12 @@ def test_a_wait_ends_when_the_state_has_come(node: FakeNode) -> None:
     assert node.run("wait", "a", "--for", "ready") == Outcome(0, "", "a: loading\na: ready\n")
 
 
+def test_a_wait_for_what_is_so_already_says_so(node: FakeNode) -> None:
+    node.put("a", State="ready", Reason="serves m")
+
+    assert node.run("wait", "a") == Outcome(0, "", "a: ready: serves m\n")
+
+
 def test_a_state_that_was_passed_at_once_has_still_come(node: FakeNode) -> None:
     node.put("a", State="starting")
     node.after("ListShards", ("a", {"State": "loading"}), ("a", {"State": "ready"}))
@@ -72,8 +78,11 @@ def test_a_wait_gives_up_at_its_time_limit(node: FakeNode) -> None:
     assert node.run("wait", "a", "--for", "ready", "--timeout", "0.1") == Outcome(
         1,
         "",
-        "a: loading: answers 503\n"
-        "llmgwctl: cannot wait until shard a is ready: still loading: answers 503 after 0.1 s\n",
+        "a: loading: answers 503\nllmgwctl: gave up after 0.1 s: shard a is still loading: answers 503\n",
+    )
+    node.change("a", State="ready", Reason="serves m")
+    assert node.run("wait", "a", "--for", "stopped", "--timeout", "0") == Outcome(
+        1, "", "a: ready: serves m\nllmgwctl: gave up after 0 s: shard a is still ready\n"
     )
 
 
@@ -93,8 +102,7 @@ def test_a_wait_learns_what_happened_while_the_daemon_was_away(node: FakeNode) -
     assert wait.finish() == Outcome(
         1,
         "",
-        "a: loading\na: failed: exited with status 37\n"
-        "llmgwctl: cannot wait until shard a is ready: failed: exited with status 37\n",
+        "a: loading\nllmgwctl: cannot wait until shard a is ready: failed: exited with status 37\n",
     )
 
 

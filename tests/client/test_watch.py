@@ -23,16 +23,20 @@ async def test_a_watch_tells_each_change_with_the_shard_as_it_was_then(
     watch = Watch(client)
     await watch.begin()
     node.change("a", Reason="answers 503")
-    node.change("a", State="ready", Reason="", Pid=7)
+    node.change("a", Health="ok")
+    node.change("a", State="ready", Reason="", Health="failing", Pid=7)
     node.put("b")
     node.do("remove", id="a")
     seen = await news(watch, 5)
     a = (await client.list_shards())[0] | {"Id": "a", "ReplicaId": "a"}
+    loading = a | {"State": "loading"}
 
     assert seen == [
-        Changed("a", a | {"State": "loading", "Reason": "answers 503"}),
-        Changed("a", a | {"State": "loading", "Reason": "", "Pid": 7}),
-        StateChanged("a", "loading", "ready", "", a | {"State": "ready", "Reason": "", "Pid": 7}),
+        Changed("a", loading, loading | {"Reason": "answers 503"}),
+        Changed(
+            "a", loading | {"Reason": "answers 503"}, loading | {"Reason": "answers 503", "Health": "ok"}
+        ),
+        StateChanged("a", "loading", "ready", "", a | {"State": "ready", "Health": "failing", "Pid": 7}),
         StateChanged("b", "", "pending", "", (await client.list_shards())[0]),
         Removed("a"),
     ]
@@ -63,7 +67,7 @@ async def test_changes_during_the_first_list_are_told_once(node: FakeNode, clien
     node.change("b", State="draining")
     await beginning
 
-    told = [(one.id, one.old, one.new) for one in await news(watch, 6) if isinstance(one, StateChanged)]
+    told = [(one.id, one.old, one.new) for one in await news(watch, 3) if isinstance(one, StateChanged)]
     assert told == [("a", "starting", "loading"), ("a", "loading", "ready"), ("b", "ready", "draining")]
 
 
@@ -79,28 +83,35 @@ async def test_what_is_older_than_the_list_is_not_told(node: FakeNode, client: N
     await beginning
     node.change("a", State="draining")
 
-    states = [one for one in await news(watch, 4) if isinstance(one, StateChanged)]
-    assert (watch.shards["a"]["State"], [(one.old, one.new) for one in states]) == (
-        "draining", [("ready", "draining")]
-    )  # fmt: skip
+    shard = (await client.list_shards())[0]
+    assert await news(watch, 1) == [StateChanged("a", "ready", "draining", "", shard)]
+    assert (watch.shards, await watch.news(0)) == ({"a": shard}, None)
 
 
 async def test_a_watch_has_no_gap_when_the_daemon_is_restarted(node: FakeNode, client: NodeClient) -> None:
     node.put("a", State="ready")
-    node.put("b", State="ready")
+    for shard_id in ("b", "d", "e"):
+        node.put(shard_id, State="ready")
     watch = Watch(client)
     await watch.begin()
     node.kill()
     assert await watch.news(30) == DaemonLeft()
-    node.start({"Id": "a", "State": "failed", "Reason": "exited"}, {"Id": "c", "State": "loading"})
+    node.start(
+        {"Id": "a", "State": "failed", "Reason": "exited"},
+        {"Id": "c", "State": "loading"},
+        {"Id": "d", "State": "ready", "Reason": "other"},
+        {"Id": "e", "State": "ready"},
+    )
 
-    a, c = await client.list_shards()
-    assert await news(watch, 4) == [
+    a, c, d, _ = await client.list_shards()
+    assert await news(watch, 5) == [
         DaemonCame(),
         Removed("b"),
         StateChanged("a", "ready", "failed", "exited", a),
         StateChanged("c", "", "loading", "", c),
+        Changed("d", d | {"Reason": ""}, d),
     ]
+    assert await watch.news(0) is None
 
 
 async def test_a_watch_has_no_gap_when_the_bus_is_restarted(tmp_path: Path) -> None:

@@ -95,10 +95,9 @@ async def serve() -> AsyncIterator[Serve]:
             server.stop_listening()
         return server
 
-    async with asyncio.timeout(20):
-        yield one
-        for server in started:
-            await server.close()
+    yield one
+    for server in started:
+        await server.close()
 
 
 @pytest.fixture

@@ -28,6 +28,7 @@ class World:
     pid1: FakePid1
     systemd: Systemd
     client: Connection
+    manager: Connection
     stopped: list[str]
 
     async def start(self, unit: str = UNIT) -> None:
@@ -37,6 +38,12 @@ class World:
         """Returns when all that the manager has sent so far was heard, and looked into."""
         await self.client.call(SERVICE, ROOT, "org.freedesktop.DBus.Peer", "Ping")
         await asyncio.gather(*self.systemd._looks.values())
+
+    async def replace_manager(self) -> None:
+        """The manager leaves the bus and comes back, as PID 1 does when it executes itself anew."""
+        bus = "org.freedesktop.DBus"
+        await self.manager.call(bus, "/org/freedesktop/DBus", bus, "ReleaseName", "s", SERVICE)
+        await self.manager.own_name()
 
     def restart_bus(self) -> None:
         self.bus.kill()
@@ -48,18 +55,17 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
     bus = PrivateBus(tmp_path)
     bus.start()
     manager, client = Connection(bus.address, name=SERVICE), Connection(bus.address)
-    async with asyncio.timeout(20):
-        await manager.connect()
-        pid1 = FakePid1(manager)
-        await manager.own_name()
-        await client.connect()
-        stopped: list[str] = []
-        tested = Systemd(client)
-        tested.on_foreign_stop = stopped.append
-        await tested.open()
-        yield World(bus, pid1, tested, client, stopped)
-        await client.close()
-        await manager.close()
+    await manager.connect()
+    pid1 = FakePid1(manager)
+    await manager.own_name()
+    await client.connect()
+    stopped: list[str] = []
+    tested = Systemd(client)
+    tested.on_foreign_stop = stopped.append
+    await tested.open()
+    yield World(bus, pid1, tested, client, manager, stopped)
+    await client.close()
+    await manager.close()
     bus.kill()
 
 
@@ -213,6 +219,17 @@ async def test_news_are_asked_for_again_when_the_bus_is_back(world: World) -> No
     await world.pid1.until("Subscribe", 2)
     await world.systemd.wait_reachable()
     await world.start()
+
+
+async def test_a_manager_that_was_replaced_is_asked_for_news_again(world: World) -> None:
+    world.pid1.started = "never"
+    start = asyncio.create_task(world.start())
+    await world.pid1.until("StartTransientUnit")
+    await world.settle()
+    await world.replace_manager()
+    with pytest.raises(BusLost):
+        await start
+    await world.pid1.until("Subscribe", 2)
 
 
 async def test_a_start_that_is_given_up_leaves_nothing(world: World) -> None:
@@ -416,15 +433,42 @@ async def test_a_new_start_begins_with_a_clean_slate(world: World) -> None:
     assert world.stopped == [UNIT, ALIEN]
 
 
-async def test_a_look_that_fails_says_nothing(world: World) -> None:
+async def test_a_look_that_is_refused_says_nothing(world: World) -> None:
     world.pid1.refuse("GetUnit", FAILED, "no")
     world.pid1.job_new(UNIT, ended=True)
     await world.settle()
+    assert (world.stopped, world.systemd._looks) == ([], {})
+
+
+async def test_a_look_that_is_cut_off_is_repeated(world: World) -> None:
     world.pid1.held.add("Get")
-    world.pid1.job_new(ALIEN)
-    await world.pid1.until("Get", 2)
+    world.pid1.job_new(UNIT)
+    await world.pid1.until("Get")
+    world.pid1.held.clear()
     world.restart_bus()
-    assert (await world.systemd.is_stopped_by_others(ALIEN), world.stopped) == (False, [])
+    assert (await world.systemd.is_stopped_by_others(UNIT), world.stopped) == (True, [UNIT])
+
+
+async def test_a_look_ends_with_its_connection(world: World) -> None:
+    world.pid1.held.add("Get")
+    world.pid1.job_new(UNIT)
+    await world.pid1.until("Get")
+    looks = list(world.systemd._looks.values())
+    await world.client.close()
+    assert (await asyncio.gather(*looks), world.stopped) == ([None], [])
+
+
+async def test_an_end_does_not_wait_for_ever_to_know_who_ordered_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(systemd, "_NEWS_S", 0.02)
+    world.pid1.held.update({"Get", "Ping"})
+    world.pid1.job_new(UNIT)
+    await world.pid1.until("Get")
+    assert not await world.systemd.is_stopped_by_others(UNIT)
+    world.pid1.held.clear()
+    world.restart_bus()
+    await asyncio.gather(*world.systemd._looks.values())
 
 
 # The machine

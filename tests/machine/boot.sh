@@ -18,7 +18,9 @@ mount -t tmpfs -o mode=0755 tmpfs /run
 root=/run/machine/root
 
 cover() {
-    upper=/run/machine/upper$1 work=/run/machine/work$1
+    # Beside each other: one inside another's would be two mounts on the same files.
+    name=$(echo "$1" | tr / -)
+    upper=/run/machine/upper$name work=/run/machine/work$name
     mkdir -p "$upper" "$work" "$root"
     mount -t overlay -o "lowerdir=$1,upperdir=$upper,workdir=$work" overlay "$root$1"
 }

@@ -11,7 +11,8 @@ from tests.machine.machine import Machine
 
 T = TypeVar("T")
 
-STARTED = "Monitoring bus message stream.\n"
+# Sent until the monitor has seen one: with --json, systemd 257's busctl does not say when it listens.
+PROBE = "org.llmgw.Test.Probe"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,7 @@ class Monitor:
 
     def __init__(self) -> None:
         self.seen: list[Seen] = []
+        self.listens = threading.Event()
         self._news = threading.Condition()
 
     def wait(self, what: str, look: Callable[[Sequence[Seen]], T], *, timeout_s: float = 10.0) -> T:
@@ -73,6 +75,9 @@ class Monitor:
             member=message.get("member") or message.get("error_name", ""),
             body=unwrapped(message.get("payload", {}).get("data", [])),
         )
+        if seen.interface == PROBE:
+            self.listens.set()
+            return
         with self._news:
             self.seen.append(seen)
             self._news.notify_all()
@@ -81,15 +86,20 @@ class Monitor:
 @contextmanager
 def monitor(machine: Machine, *matches: str) -> Iterator[Monitor]:
     """Runs `busctl monitor` beside the block, for messages that fit one of the match rules."""
-    command = ["busctl", "monitor", "--json=short", *(f"--match={match}" for match in matches)]
+    rules = (*matches, f"type='signal',interface='{PROBE}'")
+    command = ["busctl", "monitor", "--json=short", *(f"--match={rule}" for rule in rules)]
     seen = Monitor()
+
+    def probe() -> bool:
+        machine.run(["busctl", "emit", "/", PROBE, "Sent"])
+        return seen.listens.wait(0.05)
+
     with machine.popen(command) as process:
         assert process.stdout is not None
-        assert process.stderr is not None
-        assert process.stderr.readline() == STARTED
         reader = threading.Thread(target=seen.take_all, args=(process.stdout,), name="monitor")
         reader.start()
         try:
+            machine.wait_for("the monitor listens", probe)
             yield seen
         finally:
             process.kill()

@@ -9,6 +9,8 @@ from tests.machine.node import CONFIG, CONFIGURED, DAEMON, MANAGER, ROOT, SERVIC
 
 SENTINEL = "sentinel.service"
 ENDED = {*TERMINAL}
+# Of the daemon without a shard: standard ones, lock, loop, two bus connections, journal, notifications.
+DESCRIPTORS = 12
 
 
 @pytest.fixture(scope="module")
@@ -27,6 +29,9 @@ def node(booted_node: Node) -> Iterator[Node]:
     assert sentinel is not None
     yield booted_node
     sweep(booted_node)
+    booted_node.machine.wait_for(
+        "its descriptors are closed", lambda: descriptors(booted_node) <= DESCRIPTORS
+    )
     assert booted_node.identity(booted_node.main_pid(SENTINEL)) == sentinel
     entries = booted_node.log("--after-cursor=" + cursor.strip().removeprefix("-- cursor: "))
     assert [entry for entry in entries if is_fault(str(entry["MESSAGE"]))] == []
@@ -49,6 +54,11 @@ def left(node: Node) -> str:
     """Records, scopes, and children of the daemon: zombies, or gates that nobody watches."""
     look = "ls /var/lib/llmgwd; systemctl list-units --all --plain --no-legend 'llmgw-shard-*'; "
     return node.machine.run(["sh", "-c", f"{look} ps h --ppid {node.daemon_pid()} || :"]).stdout
+
+
+def descriptors(node: Node) -> int:
+    """How many the daemon has open."""
+    return len(node.machine.run(["ls", f"/proc/{node.daemon_pid()}/fd"]).stdout.split())
 
 
 def is_fault(message: str) -> bool:

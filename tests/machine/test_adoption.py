@@ -110,7 +110,7 @@ def test_the_daemon_is_ready_only_when_it_has_adopted_and_says_what(node: Node) 
         "a": ("ready", True),
         "b": ("failed", False),
     }
-    assert (status, first["a"]["InvocationId"]) == ("2 shards: 1 failed, 1 ready", ready["InvocationId"])
+    assert (status, first["a"]["InvocationId"]) == ("2 shards: 1 ready, 1 failed", ready["InvocationId"])
 
 
 def test_the_status_follows_the_shards(node: Node) -> None:

@@ -39,7 +39,7 @@ INVALID_SPECS: dict[str, tuple[dict[str, object], str]] = {
         {"stop_timeout_s": Typed("d", ("nan",))},
         "stop_timeout_s: got nan, takes 0 to 1000000000 seconds",
     ),
-    "negative time": ({"ready_timeout_s": -1.0}, "ready_timeout_s: got -1.0, takes 0 to 1000000000 seconds"),
+    "negative time": ({"ready_timeout_s": -1.0}, "ready_timeout_s: got -1, takes 0 to 1000000000 seconds"),
     "sidecar without a name": ({"sidecars": [{"command": SLEEP}]}, "sidecars[0].name: required"),
     "sidecar called engine": (
         {"sidecars": [{"name": "engine", "command": SLEEP}]},

@@ -157,7 +157,7 @@ def test_a_daemon_with_a_bad_configuration_says_so_and_comes_when_it_is_mended(n
         second = node.machine.run(["/usr/bin/llmgwd"], check=False)
         bad.unlink()
     told = f"InvalidConfig: {BAD}: agent.log_linez: unknown key, did you mean log_lines?"
-    assert (second.returncode, second.stderr.strip().partition(" CRITICAL ")[2]) == (1, told)
+    assert (second.returncode, second.stderr.strip().partition(" CRITICAL ")[2]) == (78, told)
     assert node.shard("a")["Pid"] == ready["Pid"]
 
 

@@ -110,16 +110,29 @@ def test_an_engine_that_is_killed_has_failed_and_a_wait_for_it_says_so(
     assert told(bus.seen) == told_of([*TO_READY, ("ready", "failed", why)])
 
 
-def test_a_start_that_fails_ends_with_1_and_says_why_on_one_line(node: Node) -> None:
+def test_a_start_that_fails_ends_with_1_and_says_why_with_the_engines_last_words(node: Node) -> None:
     status, printed, complaint = answered(
         node, "start", "a", "--engine", "command", "--wait", "--", "/bin/sh", "-c", "echo bye; exit 37"
     )
-    assert (status, printed, complaint.splitlines()[-1]) == (
+    assert (status, printed, complaint.splitlines()[-2:]) == (
         1,
         "",
-        "llmgwctl: cannot start shard a: failed: engine exited 37",
+        ["llmgwctl: cannot start shard a: failed: engine exited 37", "  bye"],
     )
     assert answered(node, "logs", "a") == (0, "bye\n", "")
+
+
+def test_following_goes_on_with_the_next_run_and_says_so(node: Node) -> None:
+    start = ("start", "a", "--engine", "command", "--wait", "--", "/bin/sh", "-c", "echo up; exec sleep 1000")
+    assert ctl(node, *start).returncode == 0
+    with node.machine.popen(["/usr/bin/llmgwctl", "logs", "a", "-f"]) as following:
+        assert following.stdout is not None
+        lines = [following.stdout.readline()]
+        stopped = answered(node, "stop", "a")
+        started = ctl(node, *start).returncode
+        lines += [following.stdout.readline() for _ in range(2)]
+        following.terminate()
+    assert (stopped[:2], started, lines) == ((0, ""), 0, ["up\n", "-- new run --\n", "up\n"])
 
 
 def test_what_is_refused_is_said_in_the_daemons_words(node: Node) -> None:

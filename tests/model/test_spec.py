@@ -229,6 +229,8 @@ def test_the_environment_is_not_in_the_repr() -> None:
         ({**SERVES, "cpu_weight": 10_001}, "cpu_weight: got 10001, takes 1 to 10000"),
         # times
         ({**SERVES, "ready_timeout_s": -1}, "ready_timeout_s: got -1, takes 0 to 1000000000 seconds"),
+        ({**SERVES, "ready_timeout_s": -1.0}, "ready_timeout_s: got -1, takes 0 to 1000000000 seconds"),
+        ({**SERVES, "ready_timeout_s": -0.5}, "ready_timeout_s: got -0.5, takes 0 to 1000000000 seconds"),
         (
             {**SERVES, "stop_timeout_s": float("nan")},
             "stop_timeout_s: got nan, takes 0 to 1000000000 seconds",

@@ -326,17 +326,17 @@ async def test_a_shard_of_another_boot_signals_nobody(world: FakeWorld) -> None:
     assert {call for call, _ in world.scopes.calls} & {"stop", "kill"} == set()
 
 
-async def test_a_pid_that_was_used_again_is_not_adopted(world: FakeWorld) -> None:
+async def test_a_pid_that_was_used_again_is_not_adopted(
+    world: FakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeper, "_LOST_GATE_S", 0.01)
     shard = await world.run()
-    gate = shard.record.pids["engine"]
     await world.die()
-    name = unit().removesuffix(".scope")
-    other = replace(shard.record, pids={"engine": replace(gate, start_time=gate.start_time - 1)})
-    world.records.write(name, to_json(other))
-    world.scopes.kill_all(unit())
-    await world.until(lambda: not world.scopes.exists(unit()))
+    before = replace(shard.record.pids["engine"], start_time=shard.record.pids["engine"].start_time - 1)
+    world.records.write(shard.name, to_json(replace(shard.record, pids={"engine": before})))
     shard = await world.come_back()
-    assert shard.record.reason == "ended while llmgwd was away: was killed by SIGKILL"
+    await world.reach(shard, State.FAILED)
+    assert shard.record.reason == "ended while llmgwd was away: lost its gate"
 
 
 async def test_a_process_outside_of_the_scope_is_not_adopted(

@@ -242,7 +242,7 @@ async def test_a_drain_that_is_behind_the_end_in_the_queue_is_answered(world: Fa
     shard.note(keep=True, reason="noted")
     await slow.arrived()
     held.released.set()
-    await world.until(lambda: not shard.inbox.empty())
+    await world.until(lambda: [news.fact for news in shard.inbox._queue][-1:] == [Fact.SCOPE_EMPTY])  # type: ignore[attr-defined]
     late = asyncio.create_task(world.node.drain("a"))
     await asyncio.sleep(0.01)
     slow.released.set()
@@ -276,6 +276,8 @@ async def test_an_ended_gate_is_reaped_and_let_go(world: FakeWorld) -> None:
     before = set(os.listdir("/proc/self/fd"))
     shard = await world.run("a", "head")
     pids = [pid.pid for pid in shard.record.pids.values()]
+    world.program("a", "head").exit(0)
+    await world.until(lambda: not os.path.exists(f"/proc/{pids[0]}"))
     await world.stop()
     await world.reach(shard, State.STOPPED)
     await world.node.close()

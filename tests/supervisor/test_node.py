@@ -273,7 +273,8 @@ async def test_a_shard_that_is_forgotten_while_it_is_started_again_stays(
     world: FakeWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await ended(world, "a")
-    monkeypatch.setattr(node, "_TERMINAL_KEPT", 0)
+    await ended(world, "b")
+    monkeypatch.setattr(node, "_TERMINAL_KEPT", 1)
     held = world.records.hold(lambda content: content["id"] == "a")
     start = asyncio.create_task(world.start("a"))
     await held.arrived()
@@ -282,7 +283,7 @@ async def test_a_shard_that_is_forgotten_while_it_is_started_again_stays(
     held.released.set()
     shard = await start
     await world.until(lambda: shard.record.state is State.READY)
-    assert (world.node.shards(), "llmgw-shard-a.json" in names(world)) == ((shard,), True)
+    assert (world.node.shard("a"), "llmgw-shard-a.json" in names(world)) == (shard, True)
 
 
 async def test_starts_and_ends_are_counted(world: FakeWorld) -> None:

@@ -85,13 +85,13 @@ def on_disk(record: Record) -> dict[str, Any]:
     return content
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(records())
 def test_a_record_comes_back_as_it_was(record: Record) -> None:
     assert from_json(on_disk(record)) == record
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(specs())
 def test_what_an_engine_plans_can_be_written(spec: ShardSpec) -> None:
     try:

@@ -187,6 +187,14 @@ async def test_requests_that_do_not_end_have_the_time_that_was_given(world: Fake
     assert world.probes.established.given > 0
 
 
+async def test_the_limit_counts_from_the_end_of_the_drain(world: FakeWorld) -> None:
+    shard = await world.run("a", http=True)
+    world.probes.established.say(0)
+    await world.stop(drain_s=60, limit_s=10)
+    await world.reach(shard, State.STOPPED)
+    assert shard.record.stop_limit_s == 10
+
+
 async def test_the_time_to_drain_is_no_part_of_the_limit(world: FakeWorld) -> None:
     shard = await world.run("a", http=True)
     world.probes.established.say(1)

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -133,19 +134,27 @@ async def test_stop_with_sidecars_asks_the_engine_first(world: FakeWorld) -> Non
     assert (outcome(shard), world.exit_file("a", "head")) == (("stopped", "stopped", 143, "SIGTERM"), "143")
 
 
-async def test_an_engine_that_is_asked_first_has_half_of_the_limit(world: FakeWorld) -> None:
+async def test_an_engine_that_is_asked_first_has_half_of_the_limit(
+    world: FakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def in_seconds(ahead_s: float) -> None:
+        later = SimpleNamespace(monotonic=lambda: time.monotonic() + ahead_s)
+        monkeypatch.setattr(stopping, "time", later)
+        shard.limit_changed.set()
+
     world.program("a", before=COUNTS_TERM)
     shard = await world.run("a", "head")
-    held = world.scopes.hold("stop")
-    begun = time.monotonic()
-    await world.stop(limit_s=0.2)
-    await held.arrived()
-    assert time.monotonic() - begun >= 0.1
-    assert (is_alive(shard.pid), world.program("a").terms) == (True, 1)
-    assert is_alive(shard.record.pids["head"].pid)
-    held.released.set()
+    await world.stop(limit_s=60)
+    await world.until(lambda: world.program("a").terms)
+    in_seconds(29)
+    await world.settle(shard)
+    assert (world.scopes.called("stop"), is_alive(shard.record.pids["head"].pid)) == (0, True)
+    in_seconds(31)
+    await world.until(lambda: not is_alive(shard.record.pids["head"].pid))
+    assert (world.scopes.called("kill"), is_alive(shard.pid)) == (0, True)
+    in_seconds(61)
     await world.reach(shard, State.STOPPED)
-    assert outcome(shard) == ("stopped", "did not stop in 0.2 s, killed", 137, "SIGKILL")
+    assert outcome(shard) == ("stopped", "did not stop in 60 s, killed", 137, "SIGKILL")
 
 
 async def test_a_shorter_limit_also_shortens_the_half_of_the_engine(world: FakeWorld) -> None:
