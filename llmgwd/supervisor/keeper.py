@@ -224,32 +224,35 @@ class Keeper:
         await running.wait_ended()
         # First of all: PID 1 removes the group as soon as it hears that nobody is left.
         oom_kills = Cgroup(self.record.control_group).oom_kills()
-        if running.name != ENGINE:
-            _, words = ending.read(running.status, lost_gate=False)
-            self._sidecar_ended(f"sidecar {running.name} {words}")
-            running.reported.set()
-            return
+        # Who ordered a stop while nobody listened is not known.
+        stopped = not away and self.record.phase not in _ENDING and await self._is_stopped_by_systemd()
+        if stopped:
+            self.stopped_by_systemd()
+        if running.name == ENGINE:
+            await self._engine_ended(running, away=away, stopped=stopped, oom_kills=oom_kills)
+        elif not stopped:
+            self._sidecar_ended(running, oom_kills)
+        running.reported.set()
+
+    async def _engine_ended(self, running: Running, *, away: bool, stopped: bool, oom_kills: int) -> None:
         lost = False
-        if self.record.phase not in _ENDING:
-            # Who ordered a stop while nobody listened is not known.
-            if not away and await self._is_stopped_by_systemd():
-                self.stopped_by_systemd()
-            elif not running.status:
-                lost = await self._outlived_its_gate()
+        if self.record.phase not in _ENDING and not stopped and not running.status:
+            lost = await self._outlived_its_gate()
         changes, words = ending.read(running.status, lost_gate=lost)
         changes["oom_kills"] = oom_kills or self.record.oom_kills
         self.shard.note_pid(0)
         self.shard.note_health("unknown")
         reason = f"ended while llmgwd was away: {words}" if away else f"engine {words}"
         self.shard.tell(Fact.ENGINE_ENDED, reason, **changes)
-        running.reported.set()
 
-    def _sidecar_ended(self, words: str) -> None:
+    def _sidecar_ended(self, running: Running, oom_kills: int) -> None:
+        _, words = ending.read(running.status, lost_gate=False)
+        words = f"sidecar {running.name} {words}"
         if self.record.phase in _SERVING:
             report_health(self.record, f"{words}, the engine goes on")
-            self.shard.tell(Fact.SIDECAR_ENDED, words)
         else:
-            self.shard.tell(Fact.SIDECAR_ENDED, f"{words} before the engine was up")
+            words = f"{words} before the engine was up"
+        self.shard.tell(Fact.SIDECAR_ENDED, words, oom_kills=oom_kills or self.record.oom_kills)
 
     async def _is_stopped_by_systemd(self) -> bool:
         return await self.shard.world.scopes.is_stopped_by_others(self.record.unit)

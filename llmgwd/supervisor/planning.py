@@ -9,6 +9,7 @@ from llmgwd.engines.plan import NodeFacts, Plan
 from llmgwd.host.accelerators import Gpu
 from llmgwd.model.errors import InvalidSpec, ResourceBusy, SpecConflict
 from llmgwd.model.spec import Defaults, ShardSpec, check_id, parse_spec, read_engine
+from llmgwd.model.wording import as_typed
 from llmgwd.supervisor.record import Record
 
 
@@ -76,4 +77,4 @@ def check_same(id: str, running: ShardSpec, asked: ShardSpec) -> None:
 def _shown(value: object) -> str:
     if isinstance(value, tuple):
         return "[" + ", ".join(str(entry) for entry in value) + "]"
-    return "none" if value is None or value == "" else str(value)
+    return "none" if value is None or value == "" else str(as_typed(value))

@@ -55,13 +55,10 @@ async def watch_health(shard: Shard) -> None:
         misses = misses + 1 if obstacle else 0
         if misses == _MISSES:
             reason, complaint = shard.record.reason, f"did not answer {_MISSES} times: {obstacle}"
-            shard.note(reason=complaint)
-            shard.note_health("failing")
+            shard.note_health("failing", complaint)
             report_health(shard.record, complaint)
         elif not misses and shard.health == "failing":
-            if shard.record.reason == complaint:
-                shard.note(reason=reason)
-            shard.note_health("ok")
+            shard.note_health("ok", reason if shard.record.reason == complaint else None)
             report_health(shard.record, "answers again")
         elif not misses:
             shard.note_health("ok")

@@ -72,9 +72,11 @@ class Shard:
             self.pid = pid
             self.announce()
 
-    def note_health(self, health: str) -> None:
-        if health != self.health:
-            self.health = health
+    def note_health(self, health: str, reason: str | None = None) -> None:
+        """Both at once: whoever is told of the one sees the other."""
+        record = self.record if reason is None else replace(self.record, reason=reason)
+        if (health, record) != (self.health, self.record):
+            self.health, self.record = health, record
             self.announce()
 
     def launch(self, process: Process) -> None:

@@ -225,14 +225,19 @@ async def test_a_port_that_nobody_listens_on_is_told(serve: Serve, probes: Probe
     assert await ask(probes, server.http()) == f"{server.where}: connection refused"
 
 
-async def test_a_name_that_does_not_resolve_is_told(probes: Probes) -> None:
-    assert (await ask(probes, Http("http://none.invalid:1", "/health", ""))).startswith("none.invalid:1: ")
+async def test_a_name_that_does_not_resolve_is_told(probes: Probes, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(*_: object, **__: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    assert await ask(probes, Http("http://leader:1", "/health", "")) == "leader:1: name or service not known"
+    assert not await probes.is_listening("leader", 1)
 
 
-@pytest.mark.parametrize("host", ["a..b", "x" * 64, "xn--\xfc"])
+@pytest.mark.parametrize("host", ["a..b", "x" * 64])
 async def test_what_can_be_no_name_is_told(probes: Probes, host: str) -> None:
-    told = await ask(probes, Http(f"http://{host}:1", "/health", ""))
-    assert (told.startswith(f"{host}:1: "), await probes.is_listening(host, 1)) == (True, False)
+    assert await ask(probes, Http(f"http://{host}:1", "/health", "")) == f"{host}:1: no name of a host"
+    assert not await probes.is_listening(host, 1)
 
 
 async def test_an_engine_that_never_answers_is_told(serve: Serve, hasty: Probes) -> None:
@@ -468,8 +473,7 @@ async def test_the_listener_is_not_looked_for_before_the_engine_is_well(
 async def test_a_port_is_listened_on_or_not(serve: Serve, probes: Probes) -> None:
     here, away = await serve(), await serve(away=True)
     found = [await probes.is_listening("127.0.0.1", server.port) for server in (here, away)]
-    found += [await probes.is_listening("localhost", here.port), await probes.is_listening("none.invalid", 1)]
-    assert found == [True, False, True, False]
+    assert found == [True, False]
 
 
 async def test_a_port_that_takes_no_connection_is_not_listened_on(hasty: Probes) -> None:

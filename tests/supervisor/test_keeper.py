@@ -101,10 +101,11 @@ async def test_a_sidecar_that_ends_later_is_told_and_changes_nothing_else(
     if drained:
         await world.node.drain("a")
     state = shard.record.state
+    world.cgroups.count_oom_kills(world.group(), 1)
     world.program("a", "head").exit(4)
     await world.until(lambda: shard.record.reason == "sidecar head exited 4")
     await world.settle(shard)
-    assert (shard.record.state, is_alive(shard.pid)) == (state, True)
+    assert (shard.record.state, is_alive(shard.pid), shard.record.oom_kills) == (state, True, 1)
 
 
 @pytest.mark.parametrize("state", ["stopping", "aborting", "stopped", "failed"])
