@@ -210,8 +210,6 @@ def main() -> None:
     places = Places.of_user() if arguments.user else Places.of_system()
     if arguments.check:
         sys.exit(_check(places))
-    # Python ignores SIGXFSZ, and what is ignored stays so in the engines.
-    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
     setup_logging()
     try:
         asyncio.run(_run(places))

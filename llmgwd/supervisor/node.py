@@ -220,6 +220,9 @@ class Node:
 
     async def _check_name_free(self, id: str) -> None:
         unit = scope_name(id)
+        for other in self._keepers.values():
+            if other.record.unit == unit and other.record.id != id:
+                raise InvalidSpec(f"id: its scope would be {unit}, which is that of shard {other.record.id}")
         if unit in self._orphans and unit in {scope.unit for scope in await self.orphans()}:
             raise Busy(f"shard {id}: {unit} is an orphan; see llmgwctl kill-orphan")
 

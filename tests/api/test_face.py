@@ -155,6 +155,7 @@ async def test_a_client_that_follows_the_signals_knows_everything(world: FakeWor
     assert followed(seat) == seat.shard().properties()
     world.probes.obstacles.say("busy")
     await world.until(lambda: world.node.shard("a").health == "failing")
+    assert seat.told()[-1] == ("/shard/a", "PropertiesChanged", "Reason", "Health")
     assert followed(seat) == seat.shard().properties()
     world.program("a").exit(3)
     await world.until(lambda: ("", "PropertiesChanged", "Ends", "Gpus") in seat.told())

@@ -4,10 +4,12 @@ import json
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
-from tests.machine.machine import TREE_INSIDE, Machine
+from tests.machine.machine import Machine
 from tests.machine.monitor import Monitor, monitor, unwrapped
+from tests.machine.specs import engine, fake
 from tests.machine.spelling import dictionary
 
 T = TypeVar("T")
@@ -18,6 +20,7 @@ ROOT = "/org/llmgw/Node1"
 MANAGER = "org.llmgw.Node1.Manager"
 SHARD = "org.llmgw.Node1.Shard"
 DAEMON = "llmgwd.service"
+STATE = "/var/lib/llmgwd"
 TERMINAL = ("stopped", "failed")
 
 CONFIG = "/etc/llmgwd/llmgwd.toml.d/test.toml"
@@ -30,23 +33,9 @@ enabled = true
 """
 
 
-def fake(name: str, *flags: str) -> list[str]:
-    """The command line of a program in tests/fakes, as a machine knows it."""
-    return ["/usr/bin/python3", "-IS", f"{TREE_INSIDE}/tests/fakes/{name}.py", *flags]
-
-
-def engine(*flags: str) -> list[str]:
-    return fake("engine", *flags)
-
-
-def serving(port: int, *flags: str, model: str = "tiny") -> dict[str, object]:
-    """The keys of a spec for a fake engine that serves."""
-    return {
-        "command": engine("--port", str(port), "--model", model, *flags),
-        "port": port,
-        "health_path": "/health",
-        "served_model_name": model,
-    }
+def outcome(shard: Shard) -> tuple[str, str, int, str]:
+    """How it is, or has ended."""
+    return shard["State"], shard["Reason"], shard["ExitCode"], shard["ExitSignal"]
 
 
 class Refused(Exception):  # noqa: N818
@@ -110,6 +99,19 @@ class Node:
         """Starts a shard and waits until it is ready."""
         self.start(id, **spec)
         return self.wait_state(id, "ready")
+
+    def started_deaf(self, id: str = "a", **spec: object) -> Shard:
+        """The same for an engine that ignores SIGTERM; it does so when this returns."""
+        self.start(id, command=engine("--deaf", "--say", "up"), **spec)
+        self.machine.wait_for("it is deaf", lambda: self.tail(id) == ["up"])
+        return self.wait_state(id, "ready")
+
+    def record(self, shard: Shard) -> Path:
+        """The file that outlives the daemon."""
+        return self.machine.path(f"{STATE}/{shard['Unit'].removesuffix('.scope')}.json")
+
+    def recorded(self, shard: Shard) -> dict[str, Any]:
+        return dict(json.loads(self.record(shard).read_text()))
 
     # Processes
 
@@ -230,14 +232,3 @@ def call(member: str, *arguments: str, path: str = ROOT, interface: str = MANAGE
 def spelled(id: str, **spec: object) -> list[str]:
     """What StartShard and PlanShard take, for engine `command` where nothing else is said."""
     return ["sa{sv}", id, *dictionary({"engine": "command"} | spec)]
-
-
-def waiting(port: int) -> dict[str, object]:
-    """The keys of a spec for rank 1 of two, which waits for the leader on this very node."""
-    return {
-        "nodes": 2,
-        "rank": 1,
-        "leader_address": "127.0.0.1",
-        "leader_port": port,
-        "waits_for_leader": True,
-    }

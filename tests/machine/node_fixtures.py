@@ -5,7 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.machine.machine import Machine
-from tests.machine.node import CONFIG, CONFIGURED, DAEMON, MANAGER, ROOT, SERVICE, TERMINAL, Node, engine
+from tests.machine.node import CONFIG, CONFIGURED, DAEMON, MANAGER, ROOT, SERVICE, TERMINAL, Node
+from tests.machine.specs import engine
 
 SENTINEL = "sentinel.service"
 ENDED = {*TERMINAL}

@@ -2,12 +2,11 @@
 
 import json
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
-from tests.machine.node import DAEMON, Node, Shard, call, engine, serving
-from tests.machine.test_stop import outcome, start_deaf
+from tests.machine.node import DAEMON, Node, Shard, call, outcome
+from tests.machine.specs import engine, serving
 
 AWAY: dict[str, Callable[[Node], None]] = {
     "killed": Node.kill_daemon,
@@ -128,16 +127,12 @@ def test_an_adopted_engine_that_is_killed_has_failed_as_any_other(node: Node) ->
     assert (outcome(node.wait_state("a", "failed")), node.running(pids)) == (expected, [])
 
 
-def record(node: Node, name: str = "llmgw-shard-a") -> dict[str, Any]:
-    return dict(json.loads(node.machine.path(f"/var/lib/llmgwd/{name}.json").read_text()))
-
-
 def test_the_time_for_getting_ready_goes_on_while_the_daemon_is_away(node: Node) -> None:
     node.start("a", **serving(8100, "--ready-after", "600"), ready_timeout_s=2)
-    node.wait_state("a", "loading")
-    until = record(node)["ready_until"]
+    loading = node.wait_state("a", "loading")
+    until = node.recorded(loading)["ready_until"]
     node.kill_daemon()
-    assert (record(node)["ready_until"], until > 0) == (until, True)
+    assert (node.recorded(loading)["ready_until"], until > 0) == (until, True)
     failed = node.wait_state("a", "failed")
     assert failed["Reason"] == "not ready in 2 s: answers 503: Loading model"
 
@@ -160,18 +155,18 @@ def test_an_engine_that_came_to_serve_while_no_daemon_looked_is_ready(node: Node
 
 
 def test_a_stop_goes_on_when_the_daemon_is_killed_in_its_middle(node: Node) -> None:
-    ready = start_deaf(node, stop_timeout_s=2)
+    ready = node.started_deaf(stop_timeout_s=2)
     pids = node.processes(ready)
     node.stop("a")
-    until = record(node)["stop_until"]
+    until = node.recorded(ready)["stop_until"]
     node.kill_daemon()
-    assert record(node)["stop_until"] == until
+    assert node.recorded(ready)["stop_until"] == until
     expected = ("stopped", "did not stop in 2 s, killed", 137, "SIGKILL")
     assert (outcome(node.wait_state("a", "stopped")), node.running(pids)) == (expected, [])
 
 
 def test_a_stop_is_finished_by_systemd_while_the_daemon_is_away(node: Node) -> None:
-    pids = node.processes(start_deaf(node, stop_timeout_s=1))
+    pids = node.processes(node.started_deaf(stop_timeout_s=1))
     node.stop("a")
     with node.without_daemon():
         node.machine.wait_for("systemd has killed it", lambda: node.running(pids) == [])
@@ -179,7 +174,7 @@ def test_a_stop_is_finished_by_systemd_while_the_daemon_is_away(node: Node) -> N
 
 
 def test_a_short_limit_is_kept_by_the_next_daemon(node: Node) -> None:
-    start_deaf(node, stop_timeout_s=60)
+    node.started_deaf(stop_timeout_s=60)
     node.stop("a", timeout_seconds=1)
     node.kill_daemon()
     expected = ("stopped", "did not stop in 1 s, killed", 137, "SIGKILL")

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 import pytest
 
 from tests.machine.monitor import Monitor, monitor
-from tests.machine.node import SERVICE, Node, Refused, engine, serving, spelled
+from tests.machine.node import SERVICE, Node, Refused, spelled
+from tests.machine.specs import engine, serving
 from tests.machine.spelling import Typed
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"

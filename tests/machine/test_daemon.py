@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.machine.node import CONFIG, CONFIGURED, DAEMON, Node, Refused, engine, serving
+from tests.machine.node import CONFIG, CONFIGURED, DAEMON, Node, Refused
+from tests.machine.specs import engine, serving
 
 BAD = "/etc/llmgwd/llmgwd.toml.d/zz-bad.toml"
 PROPERTIES = "org.freedesktop.DBus.Properties"

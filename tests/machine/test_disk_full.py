@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.machine.node import Node, Refused, engine, serving
+from tests.machine.node import STATE, Node, Refused
+from tests.machine.specs import engine, serving
 
-STATE = "/var/lib/llmgwd"
 SPEC: dict[str, object] = {
     "command": ["/usr/bin/sleep", "1000"],
     "sidecars": [{"name": "head", "command": ["/usr/bin/sleep", "1001"]}],

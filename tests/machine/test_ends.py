@@ -1,17 +1,13 @@
 """Engines that end by themselves or by another's hand: what the shard and the journal say of it."""
 
-import json
 from typing import Any
 
 import pytest
 
-from tests.machine.node import Node, Shard, engine, serving
+from tests.machine.node import Node, outcome
+from tests.machine.specs import engine, serving
 
 LINES = tuple(part for number in range(12) for part in ("--say", f"line {number}"))
-
-
-def outcome(shard: Shard) -> tuple[str, str, int, str]:
-    return shard["State"], shard["Reason"], shard["ExitCode"], shard["ExitSignal"]
 
 
 def entry_of_failure(node: Node, id: str) -> dict[str, Any]:
@@ -203,4 +199,4 @@ def test_the_properties_of_an_ended_shard_outlive_the_daemon(node: Node) -> None
     failed = node.wait_state("a", "failed")
     node.kill_daemon()
     assert (node.shard("a"), node.tail("a")) == (failed, ["bye"])
-    assert json.loads(node.machine.path("/var/lib/llmgwd/llmgw-shard-a.json").read_text())["exit_code"] == 37
+    assert node.recorded(failed)["exit_code"] == 37

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from tests.machine.machine import TREE_INSIDE
-from tests.machine.node import Node, fake
+from tests.machine.node import Node
+from tests.machine.specs import fake
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 

@@ -1,9 +1,7 @@
 """Shards that wait for the leader of their replica: how long, what they say meanwhile, and who ends it."""
 
-import json
-from typing import Any
-
-from tests.machine.node import Node, Shard, engine, serving, waiting
+from tests.machine.node import Node, Shard
+from tests.machine.specs import engine, serving, waiting
 
 LEADER = 8200
 WAITS = f"engine waits for 127.0.0.1:{LEADER} (leader)"
@@ -12,10 +10,6 @@ WAITS = f"engine waits for 127.0.0.1:{LEADER} (leader)"
 def start_waiting(node: Node, **spec: object) -> Shard:
     node.start("a", **(serving(8100) | waiting(LEADER) | spec))
     return node.wait("a", "waits", lambda shard: "waits for" in shard["Reason"])
-
-
-def record(node: Node) -> dict[str, Any]:
-    return dict(json.loads(node.machine.path("/var/lib/llmgwd/llmgw-shard-a.json").read_text()))
 
 
 def test_an_engine_is_held_at_its_gate_until_the_leaders_port_is_open(node: Node) -> None:
@@ -97,10 +91,10 @@ def test_a_shard_that_waits_starts_again_with_the_time_that_is_left_when_the_dae
 ) -> None:
     side = {"name": "side", "command": engine()}
     held = start_waiting(node, sidecars=[side], rendezvous_timeout_s=4)
-    pids, until = node.processes(held), record(node)["leader_until"]
+    pids, until = node.processes(held), node.recorded(held)["leader_until"]
     node.kill_daemon()
     again = node.wait("a", "waits again", lambda shard: shard["Reason"] == WAITS)
-    assert (record(node)["leader_until"], set(until)) == (until, {"engine"})
+    assert (node.recorded(held)["leader_until"], set(until)) == (until, {"engine"})
     assert (again["State"], again["Adopted"]) == ("starting", False)
     assert (node.running(pids), len(node.processes(again))) == ([], 3)
     failed = node.wait_state("a", "failed")

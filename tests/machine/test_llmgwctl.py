@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.machine.monitor import Monitor
-from tests.machine.node import Node, engine
+from tests.machine.node import Node
+from tests.machine.specs import engine
 from tests.machine.test_shards import TO_READY, told, told_of
 
 SPEC = f"""

@@ -8,14 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.machine.node import Node, Refused, Shard, engine, serving
+from tests.machine.node import STATE, Node, Refused, Shard
+from tests.machine.specs import engine, serving
 
-STATE = "/var/lib/llmgwd"
 SENTINEL = "sentinel.service"
-
-
-def path_of(node: Node, shard: Shard) -> Path:
-    return node.machine.path(f"{STATE}/{shard['Unit'].removesuffix('.scope')}.json")
 
 
 def change(path: Path, **values: object) -> None:
@@ -44,7 +40,7 @@ def test_a_scope_whose_record_is_gone_is_an_orphan_until_it_is_killed(node: Node
     ready = node.started("a", **serving(8100), sidecars=[{"name": "head", "command": engine()}])
     pids = node.processes(ready)
     with node.without_daemon():
-        path_of(node, ready).unlink()
+        node.record(ready).unlink()
     assert (node.shards(), node.call("ListOrphans")) == ({}, [orphan(node, ready)])
     assert node.running(pids) == list(pids)
     with pytest.raises(Refused) as refusal:
@@ -101,7 +97,7 @@ def test_records_that_are_spoiled_are_set_aside_and_the_others_adopted(node: Nod
     spoiled = {name: node.started(name, command=["/usr/bin/sleep", "1000"]) for name in SPOIL}
     with node.without_daemon():
         for name, spoil in SPOIL.items():
-            spoil(path_of(node, spoiled[name]))
+            spoil(node.record(spoiled[name]))
     assert {name: shard["Pid"] for name, shard in node.shards().items()} == {"good": good["Pid"]}
     orphans = sorted(node.call("ListOrphans"), key=lambda one: str(one["id"]))
     assert orphans == [orphan(node, spoiled[name]) for name in sorted(SPOIL)]
@@ -123,7 +119,7 @@ def test_a_shard_of_an_earlier_boot_has_failed_and_nobody_is_signalled(node: Nod
     node.call("DrainShard", "s", "was draining")
     with node.without_daemon():
         for shard in shards.values():
-            change(path_of(node, shard), boot_id="0" * 32, pids={"engine": stranger})
+            change(node.record(shard), boot_id="0" * 32, pids={"engine": stranger})
     told = {
         name: tuple(shard[key] for key in ("State", "Reason", "ExitCode", "ExitSignal", "Pid"))
         for name, shard in node.shards().items()
@@ -144,8 +140,8 @@ def test_processes_of_others_that_have_a_recorded_pid_are_not_taken_for_a_shards
     assert identity is not None
     pids = [pid for shard in ready.values() for pid in node.processes(shard)]
     with node.without_daemon():
-        change(path_of(node, ready["reused"]), pids={"engine": {"pid": sentinel, "start_time": 1}})
-        change(path_of(node, ready["moved"]), pids={"engine": {"pid": sentinel, "start_time": identity[1]}})
+        change(node.record(ready["reused"]), pids={"engine": {"pid": sentinel, "start_time": 1}})
+        change(node.record(ready["moved"]), pids={"engine": {"pid": sentinel, "start_time": identity[1]}})
     for name in ready:
         assert node.wait_state(name, "failed")["Reason"] == "ended while llmgwd was away: lost its gate"
     assert (node.running(pids), node.identity(sentinel)) == ([], identity)

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import pytest
 
 from tests.machine.monitor import Seen
-from tests.machine.node import MANAGER, ROOT, SHARD, Node, Refused, Shard, engine, fake, serving
+from tests.machine.node import MANAGER, ROOT, SHARD, Node, Refused, Shard
+from tests.machine.specs import engine, fake, serving
 
 OBJECT_MANAGER = "org.freedesktop.DBus.ObjectManager"
 PROPERTIES = "org.freedesktop.DBus.Properties"

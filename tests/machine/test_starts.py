@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from tests.machine.node import ROOT, Node, Refused, call, engine, serving, spelled, waiting
+from tests.machine.node import ROOT, Node, Refused, call, spelled
+from tests.machine.specs import engine, serving, waiting
 from tests.machine.test_shards import OBJECT_MANAGER
 
 SLEEP = ["/usr/bin/sleep", "1000"]

@@ -4,21 +4,11 @@ import re
 
 import pytest
 
-from tests.machine.node import Node, Refused, Shard, call, engine, serving, waiting
+from tests.machine.node import Node, Refused, call, outcome
+from tests.machine.specs import engine, serving
 from tests.machine.spelling import Typed
 
 DETACHED = ("--child", "plain", "--child", "setsid", "--child", "daemon")
-
-
-def outcome(shard: Shard) -> tuple[str, str, int, str]:
-    return shard["State"], shard["Reason"], shard["ExitCode"], shard["ExitSignal"]
-
-
-def start_deaf(node: Node, id: str = "a", **spec: object) -> Shard:
-    """An engine that ignores SIGTERM; it is up when this returns."""
-    node.start(id, command=engine("--deaf", "--say", "up"), **spec)
-    node.machine.wait_for("it is deaf", lambda: node.tail(id) == ["up"])
-    return node.wait_state(id, "ready")
 
 
 @pytest.mark.parametrize("adopted", [False, True], ids=["", "after an adoption"])
@@ -57,7 +47,7 @@ def test_an_engine_that_ends_by_itself_has_failed_only_when_nothing_of_it_is_lef
 
 
 def test_an_engine_that_needs_sigkill_says_so(node: Node) -> None:
-    start_deaf(node, stop_timeout_s=1)
+    node.started_deaf(stop_timeout_s=1)
     node.stop("a")
     expected = ("stopped", "did not stop in 1 s, killed", 137, "SIGKILL")
     assert outcome(node.wait_state("a", "stopped")) == expected
@@ -73,7 +63,7 @@ def test_an_engine_that_ends_well_at_sigterm_is_stopped_with_its_own_status(node
 
 def test_a_second_stop_is_the_same_as_one(node: Node) -> None:
     with node.signals() as bus:
-        start_deaf(node, stop_timeout_s=1)
+        node.started_deaf(stop_timeout_s=1)
         node.stop("a")
         node.stop("a")
         node.stop("a", timeout_seconds=1.0)
@@ -88,14 +78,14 @@ def test_a_second_stop_is_the_same_as_one(node: Node) -> None:
 
 
 def test_a_stop_with_no_time_kills_at_once(node: Node) -> None:
-    start_deaf(node)
+    node.started_deaf()
     node.stop("a", timeout_seconds=0.0)
     expected = ("stopped", "did not stop in 0 s, killed", 137, "SIGKILL")
     assert outcome(node.wait_state("a", "stopped", timeout_s=5)) == expected
 
 
 def test_a_shorter_limit_takes_over_from_that_of_a_stop_under_way(node: Node) -> None:
-    start_deaf(node)
+    node.started_deaf()
     node.stop("a")
     stopping = node.wait_state("a", "draining")
     assert stopping["Reason"] == "stopping"
@@ -105,7 +95,7 @@ def test_a_shorter_limit_takes_over_from_that_of_a_stop_under_way(node: Node) ->
 
 
 def test_a_longer_limit_does_not_take_over(node: Node) -> None:
-    start_deaf(node)
+    node.started_deaf()
     node.stop("a", timeout_seconds=0.5)
     node.stop("a", timeout_seconds=50)
     expected = ("stopped", "did not stop in 0.5 s, killed", 137, "SIGKILL")
@@ -141,7 +131,7 @@ def test_a_wrong_option_is_refused_by_name(node: Node, options: dict[str, object
 
 
 def test_stop_all_stops_every_shard_each_within_its_own_limit(node: Node) -> None:
-    start_deaf(node, "deaf", stop_timeout_s=1)
+    node.started_deaf("deaf", stop_timeout_s=1)
     node.started("plain", command=engine())
     node.started("serving", **serving(8100))
     node.call("StopAll", "a{sv}", "1", "timeout_seconds", "d", "30")
@@ -198,88 +188,3 @@ def test_a_stop_at_any_moment_of_a_start_is_quick_and_clean(node: Node) -> None:
 
 def states(node: Node) -> set[str]:
     return {shard["State"] for shard in node.shards().values()}
-
-
-# Draining
-
-
-def test_a_drained_shard_goes_on_and_draining_it_again_changes_nothing(node: Node) -> None:
-    with node.signals() as bus:
-        ready = node.started("a", **serving(8100))
-        node.call("DrainShard", "s", "a")
-        node.call("DrainShard", "s", "a")
-        drained = node.shard("a")
-        node.get(8100, "/health")
-        bus.wait_state("a", "draining")
-    assert (drained["State"], drained["Reason"], drained["Pid"]) == ("draining", "drained", ready["Pid"])
-    assert bus.states("a")[-1:] == [("ready", "draining", "drained")]
-
-
-def test_a_drain_while_the_engine_loads_sticks(node: Node) -> None:
-    with node.signals() as bus:
-        node.start("a", **serving(8100, "--ready-after", "0.5"))
-        node.wait_state("a", "loading")
-        node.call("DrainShard", "s", "a")
-        up = node.wait("a", "answers", lambda shard: shard["Health"] == "ok")
-        node.stop("a")
-        node.wait_state("a", "stopped")
-        bus.wait_state("a", "stopped")
-    assert up["State"] == "draining"
-    assert [(old, new) for old, new, _ in bus.states("a")][2:] == [
-        ("starting", "loading"),
-        ("loading", "draining"),
-        ("draining", "stopped"),
-    ]
-
-
-def test_a_drain_while_a_shard_waits_for_its_leader_sticks(node: Node) -> None:
-    node.start("a", **serving(8100), **waiting(8200))
-    node.wait("a", "waits", lambda shard: "waits" in shard["Reason"])
-    node.call("DrainShard", "s", "a")
-    assert (node.shard("a")["State"], node.shard("a")["Pid"]) == ("draining", 0)
-    with node.service("leader", engine("--port", "8200")):
-        up = node.wait("a", "answers", lambda shard: shard["Health"] == "ok")
-        assert (up["State"], up["Pid"] > 0) == ("draining", True)
-
-
-def test_draining_what_has_ended_is_refused(node: Node) -> None:
-    node.started("a", command=engine())
-    node.stop("a")
-    node.wait_state("a", "stopped")
-    with pytest.raises(Refused, match=r"^WrongState: shard a is stopped, only a live one can be drained$"):
-        node.call("DrainShard", "s", "a")
-
-
-def test_an_engine_that_is_killed_while_draining_is_stopped(node: Node) -> None:
-    ready = node.started("a", command=engine())
-    node.call("DrainShard", "s", "a")
-    node.kill(ready["Pid"])
-    expected = ("stopped", "engine was killed by SIGKILL", 137, "SIGKILL")
-    assert outcome(node.wait_state("a", "stopped")) == expected
-
-
-def test_a_stop_with_drain_time_lets_a_request_finish(node: Node) -> None:
-    node.started("a", **serving(8100))
-    with node.reader(8100) as stream:
-        node.stop("a", drain_seconds=60.0)
-        finishing = node.shard("a")
-        assert (finishing["State"], finishing["Reason"]) == ("draining", "finishing requests")
-        node.get(8100, "/health")
-        assert node.shard("a")["Pid"] == finishing["Pid"]
-        stream.kill()
-    assert outcome(node.wait_state("a", "stopped")) == ("stopped", "stopped", 143, "SIGTERM")
-
-
-def test_a_request_that_does_not_finish_in_the_drain_time_is_cut(node: Node) -> None:
-    node.started("a", **serving(8100))
-    with node.reader(8100):
-        node.stop("a", drain_seconds=0.5)
-        assert outcome(node.wait_state("a", "stopped")) == ("stopped", "stopped", 143, "SIGTERM")
-
-
-def test_a_second_stop_without_drain_time_ends_the_waiting_for_requests(node: Node) -> None:
-    node.started("a", **serving(8100))
-    with node.reader(8100):
-        node.stop("a", drain_seconds=60)
-        node.stop("a", drain_seconds=0)
-        assert outcome(node.wait_state("a", "stopped")) == ("stopped", "stopped", 143, "SIGTERM")

@@ -422,3 +422,12 @@ async def test_a_shard_keeps_its_place_in_the_list_after_a_restart(world: FakeWo
         await world.run(id)
     await world.restart()
     assert [shard.record.id for shard in world.node.shards()] == ["b", "a", "c"]
+
+
+async def test_an_id_whose_scope_is_another_shards_is_refused(world: FakeWorld) -> None:
+    long = "a" * 200
+    await world.start(long)
+    forged = scope_name(long).removeprefix("llmgw-shard-").removesuffix(".scope").replace("-", "/", 1)
+    assert scope_name(forged) == scope_name(long)
+    with pytest.raises(InvalidSpec, match="^InvalidSpec: id: its scope would be"):
+        await world.start(forged)
