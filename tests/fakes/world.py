@@ -95,7 +95,7 @@ class FakeWorld:
     def program(self, id: str, name: str = "engine", before: str = "") -> FakeProgram:
         """What a shard runs under that name."""
         if (key := f"{id}-{name}") not in self.programs:
-            self.programs[key] = FakeProgram(self.folder, key, before)
+            self.programs[key] = FakeProgram(self.folder, f"program-{len(self.programs)}", before)
         return self.programs[key]
 
     def values(self, id: str = "a", *sidecars: str, http: bool = False, **more: object) -> dict[str, object]:

@@ -110,8 +110,7 @@ async def test_a_shard_is_replaced_when_its_end_is_written_and_told(world: FakeW
     kinds = [told[0] for told in world.story.told[-5:]]
     assert kinds == ["changed", "ended", "removed", "added", "changed"]
     await world.until(lambda: shard.record.state is State.READY)
-    await world.settle(shard)
-    assert world.records.written[-1]["state"] == "ready"
+    await world.until(lambda: world.records.written[-1]["state"] == "ready")
 
 
 async def test_what_is_removed_while_its_end_is_written_stays_removed(world: FakeWorld) -> None:

@@ -2,11 +2,14 @@
 
 import asyncio
 import logging
+import time
+from types import SimpleNamespace
 
 import pytest
 
 from llmgwd.engines.plan import Http
-from llmgwd.model.lifecycle import State
+from llmgwd.model.lifecycle import Phase, State
+from llmgwd.supervisor import serving
 from llmgwd.supervisor.ports import Timing
 from llmgwd.supervisor.shard import Shard
 from tests.fakes.world import FakeWorld
@@ -179,12 +182,22 @@ async def test_a_stop_with_time_to_drain_waits_until_nobody_is_connected_twice(w
     assert (world.probes.established.given, shard.record.reason) == (6, "stopped")
 
 
-async def test_requests_that_do_not_end_have_the_time_that_was_given(world: FakeWorld) -> None:
+async def test_requests_that_do_not_end_have_the_time_that_was_given(
+    world: FakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def in_seconds(ahead_s: float) -> None:
+        later = SimpleNamespace(monotonic=lambda: time.monotonic() + ahead_s)
+        monkeypatch.setattr(serving, "time", later)
+
     shard = await world.run("a", http=True)
     world.probes.established.say(1)
-    await world.stop(drain_s=0.02)
+    await world.stop(drain_s=60)
+    in_seconds(59)
+    given = world.probes.established.given
+    await world.until(lambda: world.probes.established.given >= given + 3)
+    assert shard.record.phase is Phase.FINISHING
+    in_seconds(61)
     await world.reach(shard, State.STOPPED)
-    assert world.probes.established.given > 0
 
 
 async def test_the_limit_counts_from_the_end_of_the_drain(world: FakeWorld) -> None:
