@@ -71,7 +71,7 @@ def test_another_spec_for_a_live_shard_is_a_conflict_that_names_the_difference(n
         f"SpecConflict: shard a runs with command [{command}], asked for [/usr/bin/sleep, 1000]",
         "SpecConflict: shard a runs with another environment: TOKEN differ",
         "SpecConflict: shard a runs with gpus none, asked for [0]",
-        "SpecConflict: shard a runs with stop_timeout_s 60.0, asked for 5.0",
+        "SpecConflict: shard a runs with stop_timeout_s 60, asked for 5",
     }
     assert node.shard("a")["Pid"] == ready["Pid"]
 

@@ -428,5 +428,5 @@ async def test_an_id_whose_scope_is_another_shards_is_refused(world: FakeWorld) 
     await world.start(long)
     forged = scope_name(long).removeprefix("llmgw-shard-").removesuffix(".scope").replace("-", "/", 1)
     assert scope_name(forged) == scope_name(long)
-    with pytest.raises(InvalidSpec, match="^InvalidSpec: id: its scope would be"):
+    with pytest.raises(InvalidSpec, match=r"^InvalidSpec: id: its scope would be"):
         await world.start(forged)

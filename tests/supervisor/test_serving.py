@@ -64,10 +64,9 @@ async def test_a_timeout_of_zero_is_none(world: FakeWorld) -> None:
 
 async def test_an_engine_without_http_is_ready_when_it_has_stayed_alive(world: FakeWorld) -> None:
     world.world.timing = Timing(health_interval_s=0.001, alive_grace_s=0.05)
-    shard = await world.start()
-    await world.until(lambda: world.program("a").runs)
-    assert (shard.record.state, shard.health) == (State.LOADING, "unknown")
-    await world.reach(shard, State.READY)
+    shard = await world.run()
+    assert world.story.states("a") == ["starting", "loading", "ready"]
+    assert shard.record.ready_us - shard.record.started_us >= 50_000
     assert (shard.record.reason, shard.health, world.probes.asked) == ("", "unknown", [])
 
 
