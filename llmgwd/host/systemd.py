@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import hashlib
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,8 +9,10 @@ from typing import Any
 
 from llmgwd.bus.connection import BusLost, CallFailed, CallTimedOut, Connection, Signal
 from llmgwd.bus.library import Variant
-from llmgwd.bus.names import unit_escape, unit_path, unit_unescape
+from llmgwd.bus.names import unit_path
 from llmgwd.bus.values import plain
+from llmgwd.host.jobs import EndedJobs
+from llmgwd.host.scope_names import PREFIX, SCOPES
 
 log = logging.getLogger(__name__)
 
@@ -23,12 +24,6 @@ _JOB = "org.freedesktop.systemd1.Job"
 _PROPERTIES = "org.freedesktop.DBus.Properties"
 _PEER = "org.freedesktop.DBus.Peer"
 _BUS = "org.freedesktop.DBus"
-
-_PREFIX = "llmgw-shard-"
-_SUFFIX = ".scope"
-SCOPES = f"{_PREFIX}*{_SUFFIX}"
-# Unit names may have 255 bytes; PID 1 puts prefixes and suffixes of its own around them in /run.
-_LONGEST_NAME = 200
 
 # PID 1 is deaf for over a second while it reloads; a job may wait for other jobs.
 _CALL_S = 25.0
@@ -54,25 +49,6 @@ class ScopeRefused(Exception):  # noqa: N818
     """systemd will not make this scope; the text says why."""
 
 
-def scope_name(id: str) -> str:
-    """The unit of the shard `id`."""
-    escaped = unit_escape(id)
-    name = f"{_PREFIX}{escaped}{_SUFFIX}"
-    if len(name) > _LONGEST_NAME:
-        digest = hashlib.sha256(id.encode()).hexdigest()[:32]
-        name = f"{_PREFIX}{escaped[:120]}-{digest}{_SUFFIX}"
-    return name
-
-
-def shard_id(unit: str) -> str:
-    """The id that a scope's name was made of; of a shortened name, or one that is not ours, what there is."""
-    escaped = unit.removeprefix(_PREFIX).removesuffix(_SUFFIX)
-    try:
-        return unit_unescape(escaped)
-    except ValueError:  # cut off inside of a character, say
-        return escaped
-
-
 @dataclass(frozen=True, slots=True)
 class Scope:
     """A scope that systemd has loaded."""
@@ -83,39 +59,12 @@ class Scope:
     control_group: str
 
 
-class _EndedJobs:
-    """Results by job while a unit is started: the job's end may be told before its name is."""
-
-    def __init__(self) -> None:
-        self._results: dict[str, str] = {}
-        self._news = asyncio.Event()
-        self._missed = False
-
-    def add(self, job: str, result: str) -> None:
-        self._results[job] = result
-        self._news.set()
-
-    def miss(self) -> None:
-        """The bus was lost: an end may have been told to nobody."""
-        self._missed = True
-        self._news.set()
-
-    async def wait(self, job: str) -> str:
-        """Raises BusLost."""
-        while job not in self._results:
-            if self._missed:
-                raise BusLost(f"the bus was lost before {job} ended")
-            self._news.clear()
-            await self._news.wait()
-        return self._results[job]
-
-
 class Systemd:
     """One per daemon. `on_foreign_stop` hears of a unit of ours that somebody else is stopping."""
 
     def __init__(self, connection: Connection) -> None:
         self._bus = connection
-        self._starting: dict[str, _EndedJobs] = {}  # by unit
+        self._starting: dict[str, EndedJobs] = {}  # by unit
         self._ours: set[str] = set()  # units that we are stopping
         self._foreign: set[str] = set()  # units that somebody else is stopping
         self._looks: dict[tuple[str, str], asyncio.Task[None]] = {}  # by unit and job that we did not queue
@@ -147,7 +96,7 @@ class Systemd:
             "CollectMode": Variant("s", "inactive-or-failed"),
             **properties,
         }
-        ended = self._starting[unit] = _EndedJobs()
+        ended = self._starting[unit] = EndedJobs()
         self._ours.discard(unit)
         self._foreign.discard(unit)
         try:
@@ -300,7 +249,7 @@ class Systemd:
 
     def _on_job_new(self, signal: Signal) -> None:
         _, job, unit = map(str, signal.body)
-        if not unit.startswith(_PREFIX) or unit in self._starting or unit in self._ours:
+        if not unit.startswith(PREFIX) or unit in self._starting or unit in self._ours:
             return
         look = asyncio.get_running_loop().create_task(self._look(unit, job))
         self._looks[unit, job] = look

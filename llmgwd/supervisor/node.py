@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from llmgwd.engines.plan import Plan
 from llmgwd.host.gate import read_status
-from llmgwd.host.systemd import scope_name
+from llmgwd.host.scope_names import scope_name
 from llmgwd.model.errors import (
     Busy,
     EngineUnavailable,

@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from llmgwd.host.cgroup import Cgroup
-from llmgwd.host.systemd import Scope, shard_id
+from llmgwd.host.scope_names import shard_id
+from llmgwd.host.systemd import Scope
 from llmgwd.supervisor.record import Record
 
 

@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from llmgwd.api import wire
@@ -13,6 +13,9 @@ from llmgwd.bus.values import plain
 from llmgwd.model.errors import InvalidSpec
 from llmgwd.model.spec import KEYS, ShardSpec, parse_spec
 from tests.model.specs import COMMAND, DEFAULTS, valid_values
+
+# Few, and however long each takes on a busy machine: tests/model looks at specs more closely.
+NO_HURRY = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @st.composite
@@ -53,7 +56,7 @@ def test_any_integer_will_do_where_a_number_is_meant(signature: str) -> None:
     assert (spec.port, spec.stop_timeout_s) == (80, 5.0)
 
 
-@settings(max_examples=15)
+@NO_HURRY
 @given(specs())
 def test_a_spec_on_the_bus_is_the_spec_but_for_the_values_of_its_environment(spec: ShardSpec) -> None:
     shown = wire.spec_to_dbus(spec)

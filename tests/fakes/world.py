@@ -7,7 +7,7 @@ from pathlib import Path
 from llmgwd.config import AgentConfig, Config, EngineConfig
 from llmgwd.engines.plan import NodeFacts
 from llmgwd.host import gate
-from llmgwd.host.systemd import scope_name
+from llmgwd.host.scope_names import scope_name
 from llmgwd.model.lifecycle import State
 from llmgwd.supervisor.listener import Listener
 from llmgwd.supervisor.node import Node

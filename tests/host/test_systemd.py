@@ -11,7 +11,8 @@ import pytest
 from llmgwd.bus.connection import BusLost, CallFailed, CallTimedOut, Connection
 from llmgwd.bus.library import Variant
 from llmgwd.host import systemd
-from llmgwd.host.systemd import SCOPES, Scope, ScopeExists, ScopeRefused, Systemd
+from llmgwd.host.scope_names import SCOPES
+from llmgwd.host.systemd import Scope, ScopeExists, ScopeRefused, Systemd
 from tests.bus.private_bus import PrivateBus
 from tests.host.pid1 import MANAGER, NO_SUCH_UNIT, ROOT, SERVICE, FakePid1
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from llmgwd.config import AgentConfig
-from llmgwd.host.systemd import scope_name
+from llmgwd.host.scope_names import scope_name
 from llmgwd.model.errors import (
     Busy,
     EngineUnavailable,

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from llmgwd.host import cgroup
-from llmgwd.host.systemd import Scope, scope_name
+from llmgwd.host.scope_names import scope_name
+from llmgwd.host.systemd import Scope
 from llmgwd.model.lifecycle import State
 from llmgwd.supervisor.orphans import Orphan, find_orphans
 from llmgwd.supervisor.record import Record

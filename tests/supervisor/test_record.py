@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from llmgwd.engines.plan import Http, NodeFacts, Plan, Process
@@ -50,6 +50,9 @@ JSON = st.recursive(
     max_leaves=6,
 )
 
+# Few, and however long each takes on a busy machine: tests/model looks at specs more closely.
+NO_HURRY = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
 
 @st.composite
 def specs(draw: st.DrawFn) -> ShardSpec:
@@ -85,13 +88,13 @@ def on_disk(record: Record) -> dict[str, Any]:
     return content
 
 
-@settings(max_examples=15)
+@NO_HURRY
 @given(records())
 def test_a_record_comes_back_as_it_was(record: Record) -> None:
     assert from_json(on_disk(record)) == record
 
 
-@settings(max_examples=15)
+@NO_HURRY
 @given(specs())
 def test_what_an_engine_plans_can_be_written(spec: ShardSpec) -> None:
     try:
@@ -170,13 +173,14 @@ def test_a_process_of_the_wrong_type_is_refused_by_name(key: str, value: object)
         from_json(content)
 
 
-@settings(max_examples=50)
+@NO_HURRY
 @given(JSON)
 def test_what_is_no_record_is_refused(content: object) -> None:
     with pytest.raises(NotARecord):
         from_json(content)
 
 
+@NO_HURRY
 @given(st.data())
 def test_a_record_with_anything_in_it_is_a_record_or_refused(data: st.DataObject) -> None:
     content = on_disk(simple())

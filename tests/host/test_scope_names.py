@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from llmgwd.host.systemd import SCOPES, scope_name, shard_id
+from llmgwd.host.scope_names import SCOPES, scope_name, shard_id
 from llmgwd.model.spec import check_id
 
 UNTIMED = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
