@@ -24,7 +24,8 @@ def test_what_is_not_allowed_is_the_buss_own_error() -> None:
 
 
 def test_every_refusal_has_a_name() -> None:
-    assert set(Refusal.__subclasses__()) == set(BY_NAME.values())
+    ours = {known for known in Refusal.__subclasses__() if known.__module__ == Refusal.__module__}
+    assert ours == set(BY_NAME.values())
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """What an engine is given, and what it is not: told by the engine itself."""
 
 import json
+import signal
 from typing import Any
 
 import pytest
@@ -113,8 +114,10 @@ def test_no_variable_can_be_read_in_a_list_of_processes(node: Node, name: str) -
 def test_an_engine_ignores_no_signal_but_sigpipe_as_in_a_service(node: Node) -> None:
     """Told by a program that changes nothing about its signals."""
     node.started("a", command=["/bin/sh", "-c", "grep -E 'Sig(Ign|Blk)' /proc/self/status; exec sleep 1000"])
-    told = ["SigBlk:\t0000000000000000", "SigIgn:\t0000000000001000"]
-    assert node.machine.wait_for("it has told", lambda: node.tail("a")) == told
+    told = node.machine.wait_for("it has told", lambda: node.tail("a"))
+    # 32 and 33 are the C library's own: no program can set them, and whoever ran these tests may ignore them.
+    masks = [int(line.partition("\t")[2], 16) & ~(0b11 << 31) for line in told]
+    assert masks == [0, 1 << (signal.SIGPIPE - 1)]
 
 
 def test_limits_of_the_scope_are_those_of_the_spec(node: Node) -> None:
