@@ -10,14 +10,15 @@ if command -v dpkg-query >/dev/null; then
     there() { [ "$(dpkg-query --show --showformat='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
     get() {
         export DEBIAN_FRONTEND=noninteractive
-        apt-get update -q && apt-get install -q -y --no-install-recommends "$@"
+        # A new machine may be busy with its own updates.
+        apt-get update -qq && apt-get install -qq -y -o DPkg::Lock::Timeout=300 --no-install-recommends "$@" >/dev/null
     }
     # A user's systemd and bus, and procps, for the tests; libgomp1 for the demonstration's llama-server.
     packages="systemd-container dbus dbus-user-session libpam-systemd procps libgomp1 python3-venv"
     packages="$packages python3-dbus-next python3-sdnotify python3-systemd python3-psutil python3-aiohttp"
 elif command -v rpm >/dev/null; then
     there() { rpm --quiet --query --whatprovides "$1"; }
-    get() { dnf install -y "$@"; }
+    get() { dnf install -q -y "$@"; }
     packages="systemd-container dbus dbus-daemon procps-ng libgomp tar findutils python3"
     packages="$packages python3-dbus-next python3-sdnotify python3-systemd python3-psutil python3-aiohttp"
 else
@@ -34,7 +35,7 @@ if [ -n "$missing" ]; then
     fi
     say "installs$missing"
     # shellcheck disable=SC2086 -- a list of names
-    get $missing >&2
+    get $missing
 fi
 
 if ! "$PYTHON" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
@@ -42,5 +43,9 @@ if ! "$PYTHON" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
     exit 1
 fi
 # Sees the distribution's packages: the product runs on those, in development as well.
-[ -x "$VENV/bin/python" ] || "$PYTHON" -m venv --system-site-packages "$VENV"
+# Made anew where it was left half made.
+if ! "$VENV/bin/python" -m pip --version >/dev/null 2>&1; then
+    say "makes $VENV"
+    "$PYTHON" -m venv --clear --system-site-packages "$VENV"
+fi
 "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --editable '.[dev,fast]'

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 from llmgwd.bus.connection import BusLost, CallTimedOut
-from llmgwd.host.cgroup import Cgroup
 from llmgwd.model.lifecycle import (
     ACTIVITIES,
     Activity,
@@ -20,14 +19,13 @@ from llmgwd.model.lifecycle import (
     is_terminal,
     public,
 )
-from llmgwd.supervisor import ending
 from llmgwd.supervisor.record import Changes, Record, to_json
-from llmgwd.supervisor.reporting import report_health
 from llmgwd.supervisor.running import Running
 from llmgwd.supervisor.serving import await_engine, await_requests, watch_health
-from llmgwd.supervisor.shard import ENGINE, News, Shard
+from llmgwd.supervisor.shard import News, Shard
 from llmgwd.supervisor.starting import open_gates, start_scope
 from llmgwd.supervisor.stopping import empty_scope
+from llmgwd.supervisor.watching import watch_process
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +41,6 @@ _SERVING = frozenset({Phase.READY, Phase.DRAINED})
 _ENDING = frozenset({Phase.STOPPING, Phase.ABORTING})
 # What is left of an engine that ended by itself has no requests to finish.
 _ABORT_S = 10.0
-_LOST_GATE_S = 1.0
 _AGAIN_S = 1.0
 
 
@@ -97,10 +94,6 @@ class Keeper:
         elif record.phase is not Phase.FINISHING or drain_s <= 0:
             await self._ask(Fact.STOP_ASKED, "stopping", Changes(stop_asked=True, stop_limit_s=limit_s))
         self._hasten(limit_s, until)
-
-    def stopped_by_systemd(self) -> None:
-        """Somebody has asked systemd to stop the scope, or the slice, or the machine."""
-        self.shard.tell(Fact.SYSTEMD_STOPS, "being stopped by systemd")
 
     async def close(self) -> None:
         """The daemon ends: everything is let go, nothing is stopped."""
@@ -214,56 +207,10 @@ class Keeper:
         for name, running in self.shard.running.items():
             if name not in self._watched:
                 self._watched.add(name)
-                watch = self._loop.create_task(
-                    self._watch(running, away=self.shard.adopted and not running.is_alive)
-                )
+                away = self.shard.adopted and not running.is_alive
+                watch = self._loop.create_task(watch_process(self.shard, running, away=away))
                 self._watches.add(watch)
                 watch.add_done_callback(self._watches.discard)
-
-    async def _watch(self, running: Running, *, away: bool) -> None:
-        await running.wait_ended()
-        # First of all: PID 1 removes the group as soon as it hears that nobody is left.
-        oom_kills = Cgroup(self.record.control_group).oom_kills()
-        # Who ordered a stop while nobody listened is not known.
-        stopped = not away and self.record.phase not in _ENDING and await self._is_stopped_by_systemd()
-        if stopped:
-            self.stopped_by_systemd()
-        if running.name == ENGINE:
-            await self._engine_ended(running, away=away, stopped=stopped, oom_kills=oom_kills)
-        elif not stopped:
-            self._sidecar_ended(running, oom_kills)
-        running.reported.set()
-
-    async def _engine_ended(self, running: Running, *, away: bool, stopped: bool, oom_kills: int) -> None:
-        lost = False
-        if self.record.phase not in _ENDING and not stopped and not running.status:
-            lost = await self._outlived_its_gate()
-        changes, words = ending.read(running.status, lost_gate=lost)
-        changes["oom_kills"] = oom_kills or self.record.oom_kills
-        self.shard.note_pid(0)
-        self.shard.note_health("unknown")
-        reason = f"ended while llmgwd was away: {words}" if away else f"engine {words}"
-        self.shard.tell(Fact.ENGINE_ENDED, reason, **changes)
-
-    def _sidecar_ended(self, running: Running, oom_kills: int) -> None:
-        _, words = ending.read(running.status, lost_gate=False)
-        words = f"sidecar {running.name} {words}"
-        if self.record.phase in _SERVING:
-            report_health(self.record, f"{words}, the engine goes on")
-        else:
-            words = f"{words} before the engine was up"
-        self.shard.tell(Fact.SIDECAR_ENDED, words, oom_kills=oom_kills or self.record.oom_kills)
-
-    async def _is_stopped_by_systemd(self) -> bool:
-        return await self.shard.world.scopes.is_stopped_by_others(self.record.unit)
-
-    async def _outlived_its_gate(self) -> bool:
-        try:
-            async with asyncio.timeout(_LOST_GATE_S):
-                await Cgroup(self.record.control_group).wait_empty()
-        except TimeoutError:
-            return True
-        return False
 
     def _finish(self) -> None:
         for running in self.shard.running.values():

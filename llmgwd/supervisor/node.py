@@ -319,7 +319,7 @@ class Node:
     def _stopped_by_systemd(self, unit: str) -> None:
         for keeper in self._keepers.values():
             if keeper.record.unit == unit and keeper.record.state not in TERMINAL:
-                keeper.stopped_by_systemd()
+                keeper.shard.tell_stopped_by_systemd()
 
     def _prune(self) -> None:
         ended = [keeper for keeper in self._keepers.values() if keeper.record.state in TERMINAL]

@@ -57,6 +57,10 @@ class Shard:
         """News that may move the shard. `changes` hold whatever it does; `reason` only if it moves."""
         self.inbox.put_nowait(News(fact, reason, changes))
 
+    def tell_stopped_by_systemd(self) -> None:
+        """Somebody has asked systemd to stop the scope, or the slice, or the machine."""
+        self.tell(Fact.SYSTEMD_STOPS, "being stopped by systemd")
+
     def note(self, *, keep: bool = False, **changes: Unpack[Noted]) -> None:
         """What others may see at once and nothing hinges upon; with `keep` it is written down soon."""
         before = self.record

@@ -11,7 +11,7 @@ import pytest
 
 from llmgwd.host import process
 from llmgwd.model.lifecycle import Phase, State, public
-from llmgwd.supervisor import keeper, node
+from llmgwd.supervisor import node, watching
 from llmgwd.supervisor.adoption import Found, examine
 from llmgwd.supervisor.ports import Timing
 from llmgwd.supervisor.record import Record, to_json
@@ -190,7 +190,7 @@ async def test_an_adoption_returns_when_what_has_ended_is_told(world: FakeWorld)
 async def test_an_engine_that_lost_its_gate_while_nobody_looked_is_stopped(
     world: FakeWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keeper, "_LOST_GATE_S", 0.01)
+    monkeypatch.setattr(watching, "_LOST_GATE_S", 0.01)
     shard = await world.run()
     gate, engine = shard.record.pids["engine"].pid, shard.pid
     await world.die()
@@ -329,7 +329,7 @@ async def test_a_shard_of_another_boot_signals_nobody(world: FakeWorld) -> None:
 async def test_a_pid_that_was_used_again_is_not_adopted(
     world: FakeWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keeper, "_LOST_GATE_S", 0.01)
+    monkeypatch.setattr(watching, "_LOST_GATE_S", 0.01)
     shard = await world.run()
     await world.die()
     before = replace(shard.record.pids["engine"], start_time=shard.record.pids["engine"].start_time - 1)
@@ -343,7 +343,7 @@ async def test_a_process_outside_of_the_scope_is_not_adopted(
     world: FakeWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(node, "_SETTLE_S", 0.01)
-    monkeypatch.setattr(keeper, "_LOST_GATE_S", 0.01)
+    monkeypatch.setattr(watching, "_LOST_GATE_S", 0.01)
     shard = await world.run()
     monkeypatch.setattr("llmgwd.host.process.control_group", lambda pid: "/elsewhere")
     shard = await world.restart()

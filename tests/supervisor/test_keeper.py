@@ -9,7 +9,7 @@ import pytest
 from llmgwd.bus.connection import BusLost
 from llmgwd.model.errors import WrongState
 from llmgwd.model.lifecycle import Fact, Phase, State
-from llmgwd.supervisor import keeper
+from llmgwd.supervisor import watching
 from llmgwd.supervisor.record import from_json
 from llmgwd.supervisor.shard import Shard
 from tests.fakes.program import IGNORES_TERM, is_alive
@@ -51,7 +51,7 @@ async def test_an_engine_that_is_killed_together_with_its_gate_was_killed(world:
 async def test_an_engine_that_has_lost_its_gate_is_stopped(
     world: FakeWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keeper, "_LOST_GATE_S", 0.01)
+    monkeypatch.setattr(watching, "_LOST_GATE_S", 0.01)
     shard = await world.run()
     engine = shard.pid
     world.scopes.pids(unit())

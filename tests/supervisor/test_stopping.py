@@ -224,17 +224,21 @@ async def test_a_stop_by_somebody_else_is_one_though_the_end_is_seen_first(world
     assert outcome(shard) == ("stopped", "stopped by systemd", 143, "SIGTERM")
 
 
-async def test_a_stop_by_somebody_else_is_one_though_a_sidecar_ends_first(world: FakeWorld) -> None:
+@pytest.mark.parametrize("obstacle", ["connection refused", ""], ids=["loading", "ready"])
+async def test_a_stop_by_somebody_else_is_one_though_a_sidecar_ends_first(
+    world: FakeWorld, caplog: pytest.LogCaptureFixture, obstacle: str
+) -> None:
     world.program("a", before=COUNTS_TERM)
-    world.probes.obstacles.say("connection refused")
+    world.probes.obstacles.say(obstacle)
     shard = await world.start("a", "head", http=True)
     await world.until(lambda: world.program("a").runs and world.program("a", "head").runs)
+    await world.until(lambda: shard.record.state is (State.LOADING if obstacle else State.READY))
     world.scopes.on_foreign_stop = lambda unit: None
     world.scopes.stop_by_others(unit())
     await world.until(lambda: world.exit_file("a", "head") == "143")
     world.program("a").exit(0)
     await world.reach(shard, State.STOPPED)
-    assert outcome(shard) == ("stopped", "stopped by systemd", 0, "")
+    assert (outcome(shard), caplog.records) == (("stopped", "stopped by systemd", 0, ""), [])
 
 
 async def test_a_shard_that_systemd_stops_is_not_asked_engine_first(world: FakeWorld) -> None:
