@@ -71,7 +71,7 @@ class Face(Listener):
 def error_of(error: BaseException) -> tuple[str, str] | None:
     """Name and text of an error that is meant for the caller; `None` for any other."""
     if isinstance(error, NotAllowed):
-        return ACCESS_DENIED, str(error)
+        return ACCESS_DENIED, f"AccessDenied: {error.text}"
     if isinstance(error, Refusal):
         return paths.ERROR + error.name, str(error)
     if isinstance(error, JournalUnavailable | BusLost | CallTimedOut):

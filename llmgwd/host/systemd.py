@@ -165,12 +165,6 @@ class Systemd:
             await asyncio.wait(looks, timeout=_NEWS_S)
         return unit in self._foreign
 
-    async def is_shutting_down(self) -> bool:
-        try:
-            return bool(await self._get_from(_PATH, _MANAGER, "SystemState") == "stopping")
-        except (BusLost, CallTimedOut, CallFailed):
-            return False
-
     async def wait_reachable(self) -> None:
         """Returns when PID 1 answers; it is off the bus for a moment while it executes itself anew."""
         while True:

@@ -170,7 +170,7 @@ class Keeper:
     async def _save(self) -> bool:
         shard = self.shard
         try:
-            await asyncio.to_thread(shard.world.records.write, shard.name, to_json(shard.record))
+            await shard.world.write(shard.name, to_json(shard.record))
         except OSError as error:
             log.warning("shard %s: its record could not be written: %s", shard.record.id, error)
             return False

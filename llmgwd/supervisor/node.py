@@ -249,7 +249,7 @@ class Node:
         self._accepting[record.id] = record
         shard = Shard(record, self._world)
         try:
-            await asyncio.to_thread(self._world.records.write, shard.name, to_json(record))
+            await self._world.write(shard.name, to_json(record))
         except OSError as error:
             raise StateNotSaved(f"shard {record.id} was not started: its record: {error.strerror}") from error
         finally:
@@ -290,7 +290,7 @@ class Node:
         self._keepers[record.id] = keeper
         if found.record != record:
             with contextlib.suppress(OSError):
-                await asyncio.to_thread(self._world.records.write, shard.name, to_json(found.record))
+                await self._world.write(shard.name, to_json(found.record))
         if found.adopted:
             keeper.adopt()
         if found.record.state is not record.state:

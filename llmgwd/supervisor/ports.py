@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -85,3 +86,10 @@ class World:
     slice: str
     boot_id: str
     synchronize: Callable[[], bool]
+    # Threads of their own: what hangs elsewhere (a dead file system, say) must not keep a stop unrecorded.
+    writers: Executor = field(default_factory=lambda: ThreadPoolExecutor(4, "records"))
+
+    async def write(self, name: str, content: dict[str, object]) -> None:
+        """Durable when it returns. Raises OSError."""
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self.writers, self.records.write, name, content)

@@ -68,8 +68,6 @@ class Record:
 class Changes(TypedDict, total=False):
     """The fields that change in a record's life."""
 
-    phase: Phase
-    state: State
     invocation_id: str
     control_group: str
     pids: Mapping[str, Pid]

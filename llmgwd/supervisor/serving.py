@@ -4,7 +4,7 @@ import asyncio
 import time
 
 from llmgwd.engines.plan import Http
-from llmgwd.model.lifecycle import Fact
+from llmgwd.model.lifecycle import Fact, Phase
 from llmgwd.supervisor.reporting import report_health
 from llmgwd.supervisor.shard import Shard
 
@@ -107,7 +107,9 @@ def _serves(http: Http) -> str:
 
 def _ready(shard: Shard, reason: str) -> None:
     shard.note_health("ok" if shard.record.plan.http else "unknown")
-    shard.tell(Fact.ENGINE_ANSWERED, reason, ready_us=time.time_ns() // 1000)
+    # A drained shard answers, too, and is never ready.
+    ready_us = time.time_ns() // 1000 if shard.record.phase is Phase.LOADING else 0
+    shard.tell(Fact.ENGINE_ANSWERED, reason, ready_us=ready_us)
 
 
 def _left(until: float) -> float | None:

@@ -472,22 +472,6 @@ async def test_an_end_does_not_wait_for_ever_to_know_who_ordered_it(
     await asyncio.gather(*world.systemd._looks.values())
 
 
-# The machine
-
-
-@pytest.mark.parametrize(("state", "stopping"), [("running", False), ("degraded", False), ("stopping", True)])
-async def test_a_machine_that_shuts_down_is_told_apart(world: World, state: str, stopping: bool) -> None:
-    world.pid1.system_state = state
-    assert await world.systemd.is_shutting_down() is stopping
-
-
-async def test_without_an_answer_the_machine_does_not_shut_down(world: World) -> None:
-    world.pid1.refuse("Get", FAILED, "no")
-    assert not await world.systemd.is_shutting_down()
-    world.bus.kill()
-    assert not await world.systemd.is_shutting_down()
-
-
 async def test_a_manager_that_is_off_the_bus_is_no_answer(world: World) -> None:
     name = "org.freedesktop.DBus.Error.NameHasNoOwner"
     world.pid1.refuse("GetUnit", name, "off")
