@@ -8,12 +8,10 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Final
 
 from tests.demo.place import SHAPE, Place, Result
-from tests.machine.layer import TREE
+from tests.machine import llama
 from tests.machine.machine import ENVIRONMENT, TREE_INSIDE, Machine
-from tests.real import gguf
 from tests.real.llama import llama_server
 
-ENGINE: Final = "/opt/llama-server"
 CONFIG: Final = "/etc/llmgwd/llmgwd.toml.d/demo.toml"
 
 
@@ -58,15 +56,9 @@ def in_machine(say: Callable[[str], None]) -> Iterator[Place]:
     """Raises MachineError, NoLlamaServer."""
     # What the ordinary PATH leads to is in the machine as well, for any user.
     program = llama_server(search=ENVIRONMENT["PATH"], say=say)
-    ours = program.is_relative_to(TREE)
-    executable = f"{ENGINE}/{program.name}" if ours else program
-    config = f'[engines.llama-cpp]\nexecutable = "{executable}"\n'
+    config = f'[engines.llama-cpp]\nexecutable = "{llama.path_inside(program)}"\n'
     with Machine("node", enable=["llmgwd.service"], files={CONFIG: config}) as machine:
-        if ours:
-            machine.run(["mkdir", ENGINE])
-            machine.run(["mount", "--bind", f"{TREE_INSIDE}/{program.parent.relative_to(TREE)}", ENGINE])
+        llama.lay(machine, program)
         place = InMachine(machine)
-        model = machine.path(place.model)
-        gguf.write(model, SHAPE)
-        model.chmod(0o644)
+        llama.write_model(machine, place.model, SHAPE)
         yield place

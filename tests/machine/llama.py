@@ -1,0 +1,29 @@
+"""The real llama-server of tests/real where the engines' user of a machine can run it, and a model for it."""
+
+from pathlib import Path
+from typing import Final
+
+from tests.machine.layer import TREE
+from tests.machine.machine import TREE_INSIDE, Machine
+from tests.real import gguf
+
+_PLACE: Final = "/opt/llama-server"
+
+
+def path_inside(program: Path) -> str:
+    """Where `program` is in a machine once it is `laid`; an installed one is where it is here."""
+    return f"{_PLACE}/{program.name}" if program.is_relative_to(TREE) else str(program)
+
+
+def lay(machine: Machine, program: Path) -> None:
+    """Makes what lies in the tree readable for everybody, wherever the checkout is."""
+    if program.is_relative_to(TREE):
+        machine.run(["mkdir", _PLACE])
+        machine.run(["mount", "--bind", f"{TREE_INSIDE}/{program.parent.relative_to(TREE)}", _PLACE])
+
+
+def write_model(machine: Machine, path: str, shape: gguf.Shape) -> None:
+    """Random weights, which any user of the machine may read."""
+    model = machine.path(path)
+    gguf.write(model, shape)
+    model.chmod(0o644)
