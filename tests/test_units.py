@@ -29,6 +29,9 @@ STAYS_WITH_THE_DAEMON = {
     "ManagedOOMPreference",
 }
 
+# Of systemd's own template, where no machine id is yet: in a container that never booted.
+WITHOUT_MACHINE_ID = 'Failed to resolve unit specifiers in "journal/%m.%i"'
+
 
 @pytest.fixture(scope="module")
 def laid_down(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -64,8 +67,9 @@ def verify(directory: Path, *arguments: str) -> str:
         timeout=60,
         check=False,
     )
-    printed = result.stdout + result.stderr
-    return printed if printed or result.returncode == 0 else f"status {result.returncode}"
+    lines = (result.stdout + result.stderr).splitlines(keepends=True)
+    ours = [line for line in lines if WITHOUT_MACHINE_ID not in line]
+    return "".join(ours) if lines or result.returncode == 0 else f"status {result.returncode}"
 
 
 def test_systemd_finds_nothing_wrong_with_the_systems_units(laid_down: Path) -> None:
