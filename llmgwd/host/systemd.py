@@ -240,6 +240,8 @@ class Systemd:
         _, job, unit, result = signal.body
         if (ended := self._starting.get(str(unit))) is not None:
             ended.add(str(job), str(result))
+        else:
+            self._ours.discard(str(unit))
 
     def _on_job_new(self, signal: Signal) -> None:
         _, job, unit = map(str, signal.body)
