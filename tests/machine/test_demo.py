@@ -10,6 +10,7 @@ from tests.machine.machine import TREE_INSIDE, Machine
 from tests.real.llama import llama_server
 
 SENTENCES = 14
+READER = "llmgwd-reader"  # a user that no host has
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -41,20 +42,20 @@ def test_the_story_is_so_in_a_machine() -> None:
 
 def test_the_story_is_so_with_the_systemd_of_a_user_and_leaves_nothing(machine: Machine) -> None:
     """The machine stands for the ordinary host."""
-    machine.run(["useradd", "--create-home", "ada"])
-    uid = machine.run(["id", "--user", "ada"]).stdout.strip()
+    machine.run(["useradd", "--create-home", READER])
+    uid = machine.run(["id", "--user", READER]).stdout.strip()
     machine.run(["systemctl", "start", f"user@{uid}.service"])
-    environment = {"HOME": "/home/ada", "XDG_RUNTIME_DIR": f"/run/user/{uid}"}
+    environment = {"HOME": f"/home/{READER}", "XDG_RUNTIME_DIR": f"/run/user/{uid}"}
 
-    def as_ada(command: str, timeout_s: float = 30.0) -> subprocess.CompletedProcess[str]:
+    def as_reader(command: str, timeout_s: float = 30.0) -> subprocess.CompletedProcess[str]:
         in_tree = ["sh", "-c", f"cd {TREE_INSIDE} && {command}"]
-        return machine.run(in_tree, user="ada", environment=environment, check=False, timeout_s=timeout_s)
+        return machine.run(in_tree, user=READER, environment=environment, check=False, timeout_s=timeout_s)
 
-    ran = as_ada(".venv/bin/python -m tests.demo", timeout_s=180)
+    ran = as_reader(".venv/bin/python -m tests.demo", timeout_s=180)
     assert (ran.returncode, ran.stderr) == (0, ""), ran.stdout
     assert numbers(ran.stdout) == list(range(1, SENTENCES + 1))
-    units = as_ada("systemctl --user list-units --all --plain --no-legend 'llmgw*'").stdout
-    files = as_ada("ls -A /home/ada/.config /home/ada/.local /tmp").stdout
+    units = as_reader("systemctl --user list-units --all --plain --no-legend 'llmgw*'").stdout
+    files = as_reader(f"ls -A /home/{READER}/.config /home/{READER}/.local /tmp").stdout
     assert (units, "llmgw" in files) == ("", False)
 
 
