@@ -35,7 +35,7 @@ if [ -n "$missing" ]; then
     fi
     say "installs$missing"
     # shellcheck disable=SC2086 -- a list of names
-    get $missing
+    get $missing || { say "could not install what is missing"; exit 1; }
 fi
 
 if ! "$PYTHON" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
@@ -48,4 +48,7 @@ if ! "$VENV/bin/python" -m pip --version >/dev/null 2>&1; then
     say "makes $VENV"
     "$PYTHON" -m venv --clear --system-site-packages "$VENV"
 fi
-"$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --editable '.[dev,fast]'
+"$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --editable '.[dev,fast]' || {
+    say "could not install Python packages from the index into $VENV"
+    exit 1
+}

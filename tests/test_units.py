@@ -58,6 +58,8 @@ def verify(directory: Path, *arguments: str) -> str:
     """What systemd-analyze says of units in this directory, before the host's; empty if all is well."""
     if shutil.which("systemd-analyze") is None:
         pytest.skip("systemd-analyze is not installed")
+    if os.geteuid() != 0 and not Path("/run/systemd").is_dir():
+        pytest.skip("systemd-analyze makes /run/systemd where it is not there, which only root may")
     # Without --recursive-errors=yes systemd 252 prints an unknown key and calls it a success.
     result = subprocess.run(
         ["systemd-analyze", "--man=no", "--recursive-errors=yes", *arguments],

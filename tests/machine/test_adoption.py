@@ -76,7 +76,7 @@ def test_ten_shards_and_a_stream_do_not_notice_that_the_daemon_was(node: Node, a
         "cut": False,
         "longest_wait_s": 0,
     }
-    assert (told["numbers"] > 10, told["longest_wait_s"] < STALL_S) == (True, True), told
+    assert (told["numbers"] > 3, told["longest_wait_s"] < STALL_S) == (True, True), told
     assert {name: node.processes(shard) for name, shard in before.items()} == processes
     check_tails(node, tails)
     for name in before:

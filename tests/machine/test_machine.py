@@ -167,6 +167,8 @@ ON_A_SYSTEMD_HOST = """
 
 def test_a_machine_boots_on_a_systemd_host_with_more_than_one_file_system(machine: Machine) -> None:
     """The outer machine stands for the ordinary host: systemd is its first process, cgroups are v2 only."""
+    if subprocess.check_output(["stat", "--file-system", "--format=%T", "/"], text=True) == "overlayfs\n":
+        pytest.skip("the root is an overlay, as a container's, and the kernel stacks only two of them")
     machine.run(["mount", "-t", "tmpfs", "tmpfs", "/opt"])
     machine.run(["sh", "-c", "echo here > /opt/of-the-host"])
     program = textwrap.dedent(ON_A_SYSTEMD_HOST)
