@@ -176,12 +176,11 @@ class Daemon:
         return f"{total} shard{'s' if total > 1 else ''}: {by_state}"
 
     async def _tell_status(self) -> None:
-        told = self._status()
         while True:
-            await asyncio.sleep(1)
-            if (now := self._status()) != told:
-                self._notifier.status(now)
-                told = now
+            await self._node.counts_changed.wait()
+            self._node.counts_changed.clear()
+            self._notifier.status(self._status())
+            await asyncio.sleep(1)  # of a burst of changes systemd hears the last
 
     async def _ping_watchdog(self) -> None:
         """Proves that the loop turns and that the bus carries a call to our own name and back."""

@@ -6,6 +6,7 @@ from typing import ClassVar
 from llmgwd.api import actions, wire
 from llmgwd.bus.calls import Caller, Interface, exported
 from llmgwd.bus.library import Variant
+from llmgwd.engines.address import base_url
 from llmgwd.model.lifecycle import State
 from llmgwd.supervisor.node import Node
 from llmgwd.supervisor.shard import Shard
@@ -106,13 +107,7 @@ class ShardObject(Interface):
         return await self._node.tail(self._shard.record.id, lines)
 
     def _endpoint(self) -> str:
-        http = self._shard.record.plan.http
-        if http is None:
+        record = self._shard.record
+        if record.plan.http is None:
             return ""
-        host = self._shard.record.spec.host
-        if host not in {"0.0.0.0", "::"} or not self._management_address:  # noqa: S104
-            return http.base_url
-        address = self._management_address
-        shown = f"[{address}]" if ":" in address else address
-        scheme, _, rest = http.base_url.partition("://")
-        return f"{scheme}://{shown}:{rest.rpartition(':')[2]}"
+        return base_url(record.spec.host, record.spec.port, instead_of_any=self._management_address)

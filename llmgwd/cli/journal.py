@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
 from llmgwd.host.journal_text import LONGEST_LINE_BYTES, shown
-from llmgwd.model.identifiers import journal_identifier
+from llmgwd.model.identifiers import ENGINE, journal_identifier
 
-_ENGINE: Final = "engine"
 _ADDED_BY_ENGINES: Final = ("ray-head",)
 _FIELDS: Final = "MESSAGE,SYSLOG_IDENTIFIER,_LINE_BREAK,_SYSTEMD_INVOCATION_ID"
 _UNIT_FIELDS: Final = {True: "_SYSTEMD_USER_UNIT", False: "_SYSTEMD_UNIT"}
@@ -42,7 +41,7 @@ class Source:
         sidecars = tuple(sidecar["name"] for sidecar in shard["Spec"].get("sidecars", ()))
         return cls(
             id=shard["Id"],
-            processes=(*(sidecars or _ADDED_BY_ENGINES), _ENGINE),
+            processes=(*(sidecars or _ADDED_BY_ENGINES), ENGINE),
             several=bool(sidecars) or shard["Spec"].get("executor") == "ray",
             unit=shard["Unit"],
             uids=(os.getuid(),) if user else _uids(shard["Spec"].get("user", "")),
@@ -106,7 +105,7 @@ class Lines:
         if record.get("_LINE_BREAK") == "line-max" and len(message) < LONGEST_LINE_BYTES:
             self._beginnings[process] = message
             return None
-        self._names_shown |= self.source.several or process != _ENGINE
+        self._names_shown |= self.source.several or process != ENGINE
         return f"[{process}] {shown(message)}" if self._names_shown else shown(message)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from llmgwd.engines.address import host_port, http_of
 from llmgwd.engines.environment import environment_of
 from llmgwd.engines.plan import NodeFacts, Plan, Process
+from llmgwd.model.identifiers import ENGINE
 from llmgwd.model.spec import ShardSpec, Sidecar
 
 
@@ -21,7 +22,7 @@ class Command:
     ) -> Plan:
         """`args` are empty: this engine takes none."""
         variables = environment_of(spec, facts, environment)
-        main = Sidecar(name="engine", command=spec.command, waits_for_leader=spec.waits_for_leader)
+        main = Sidecar(name=ENGINE, command=spec.command, waits_for_leader=spec.waits_for_leader)
         return Plan(
             processes=tuple(
                 Process(

@@ -5,8 +5,9 @@ from typing import Final
 
 from llmgwd.engines.address import http_of
 from llmgwd.engines.environment import environment_of
-from llmgwd.engines.options import ALWAYS_SET, refuse_repeated
+from llmgwd.engines.options import ALWAYS_SET, check_args
 from llmgwd.engines.plan import NodeFacts, Plan, Process
+from llmgwd.model.identifiers import ENGINE
 from llmgwd.model.spec import ShardSpec
 from llmgwd.model.wording import refuse
 
@@ -34,11 +35,9 @@ class LlamaCpp:
         self, spec: ShardSpec, facts: NodeFacts, args: tuple[str, ...], environment: Mapping[str, str]
     ) -> Plan:
         _check(spec)
-        options = _options(spec)
-        refuse_repeated(args, options, argparse=False, where="args of the configuration")
-        refuse_repeated(spec.args, options, argparse=False)
+        check_args(args, spec.args, _options(spec), argparse=False)
         engine = Process(
-            name="engine",
+            name=ENGINE,
             argv=(spec.executable, *serve(spec), *args, *spec.args),
             environment=environment_of(spec, facts, environment),
             working_directory=spec.working_directory,

@@ -7,6 +7,14 @@ from llmgwd.model.errors import InvalidSpec
 ALWAYS_SET = ""  # instead of a key, where the builder sets an option that has none
 
 
+def check_args(
+    configured: Iterable[str], own: Iterable[str], keys: Mapping[str, str], *, argparse: bool
+) -> None:
+    """The configuration's arguments and the spec's; see `refuse_repeated`."""
+    refuse_repeated(configured, keys, argparse=argparse, where="args of the configuration")
+    refuse_repeated(own, keys, argparse=argparse)
+
+
 def refuse_repeated(
     args: Iterable[str], keys: Mapping[str, str], *, argparse: bool, where: str = "args"
 ) -> None:

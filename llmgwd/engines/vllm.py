@@ -5,8 +5,9 @@ from typing import Final
 
 from llmgwd.engines.address import http_of
 from llmgwd.engines.environment import environment_of
-from llmgwd.engines.options import refuse_repeated
+from llmgwd.engines.options import check_args
 from llmgwd.engines.plan import NodeFacts, Plan, Process
+from llmgwd.model.identifiers import ENGINE
 from llmgwd.model.spec import ShardSpec
 from llmgwd.model.wording import refuse
 
@@ -46,10 +47,9 @@ class Vllm:
         self, spec: ShardSpec, facts: NodeFacts, args: tuple[str, ...], environment: Mapping[str, str]
     ) -> Plan:
         _check(spec)
-        refuse_repeated(args, OPTIONS, argparse=True, where="args of the configuration")
-        refuse_repeated(spec.args, OPTIONS, argparse=True)
+        check_args(args, spec.args, OPTIONS, argparse=True)
         engine = Process(
-            name="engine",
+            name=ENGINE,
             argv=(spec.executable, *serve(spec), *args, *spec.args),
             # What it printed before a SIGKILL is worth having.
             environment=environment_of(spec, facts, environment, PYTHONUNBUFFERED="1"),

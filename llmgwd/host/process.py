@@ -30,13 +30,6 @@ def start_time(pid: int) -> int:
     return int(_stat(pid)[19])
 
 
-def is_zombie(pid: int) -> bool:
-    try:
-        return _stat(pid)[0] in {"Z", "X"}
-    except NoSuchProcess:
-        return True
-
-
 def state(pid: int) -> str:
     """The letter of proc_pid_stat(5), such as `D`; `X` for one that has gone."""
     try:

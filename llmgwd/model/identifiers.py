@@ -1,6 +1,8 @@
-"""What a process of a shard is called in the journal."""
+"""What the processes of a shard are called, and what that makes of them in the journal."""
 
 import hashlib
+
+ENGINE = "engine"
 
 # journald takes one line of at most 254 bytes (LINE_MAX of its stream header's first line).
 _LONGEST = 254

@@ -42,6 +42,10 @@ class Phase(StrEnum):
     FAILED = "failed"
 
 
+SERVING = frozenset({Phase.READY, Phase.DRAINED})
+ENDING = frozenset({Phase.STOPPING, Phase.ABORTING})
+
+
 class Fact(StrEnum):
     """What has happened, as the world or a caller tells it."""
 
@@ -201,11 +205,6 @@ def after(phase: Phase, fact: Fact) -> Phase | None:
 def public(phase: Phase, before: State) -> State:
     """The word for others. A shard that has to end keeps its word until its scope is empty."""
     return _PUBLIC.get(phase, before)
-
-
-def drained(phase: Phase) -> Phase:
-    """The same place, without a way to `ready`."""
-    return TRANSITIONS[phase].get(Fact.DRAIN_ASKED, phase)
 
 
 def is_terminal(phase: Phase) -> bool:

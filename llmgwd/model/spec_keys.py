@@ -8,6 +8,7 @@ from typing import Final
 from llmgwd.model import checks
 from llmgwd.model.checks import Check
 from llmgwd.model.errors import InvalidSpec
+from llmgwd.model.identifiers import ENGINE
 from llmgwd.model.wording import check_known, refuse
 
 COMMAND: Final = "command"
@@ -116,6 +117,6 @@ def sidecars(where: str, value: object) -> tuple[Sidecar, ...]:
 
 
 def _sidecar_name(where: str, value: object) -> str:
-    if not isinstance(value, str) or not SIDECAR_NAME.fullmatch(value) or value == "engine":
+    if not isinstance(value, str) or not SIDECAR_NAME.fullmatch(value) or value == ENGINE:
         raise refuse(where, value, "1 to 32 of a-z, 0-9 and '-', but not 'engine'")
     return value

@@ -4,11 +4,10 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from llmgwd.model.lifecycle import Phase, State, is_terminal
+from llmgwd.model.lifecycle import ENDING, Phase, State, is_terminal
 from llmgwd.supervisor.record import Record
 from llmgwd.supervisor.starting import ready_until
 
-_ENDING = frozenset({Phase.STOPPING, Phase.ABORTING})
 # The engine's gate was opened, whatever the record had time to say.
 _STARTED: Mapping[Phase, Phase] = {
     Phase.GATED: Phase.LOADING,
@@ -37,7 +36,7 @@ def examine(record: Record, *, boot_id: str, engine_status: str, alive_grace_s: 
     if record.boot_id != boot_id:
         return Found(_rebooted(record), adopted=False)
     ran = bool(record.invocation_id) and engine_status != "closed"
-    if record.phase in _ENDING:
+    if record.phase in ENDING:
         return Found(record, adopted=True)
     if not ran:
         return Found(_again(record), adopted=False)

@@ -10,6 +10,8 @@ from typing import Any
 from llmgwd.bus.connection import BusLost, CallTimedOut
 from llmgwd.model.lifecycle import (
     ACTIVITIES,
+    ENDING,
+    SERVING,
     Activity,
     Fact,
     IllegalFact,
@@ -37,8 +39,6 @@ _DO: Mapping[Activity, Callable[[Shard], Coroutine[Any, Any, None]]] = {
     Activity.AWAIT_REQUESTS: await_requests,
     Activity.EMPTY_SCOPE: empty_scope,
 }
-_SERVING = frozenset({Phase.READY, Phase.DRAINED})
-_ENDING = frozenset({Phase.STOPPING, Phase.ABORTING})
 # What is left of an engine that ended by itself has no requests to finish.
 _ABORT_S = 10.0
 _AGAIN_S = 1.0
@@ -88,7 +88,7 @@ class Keeper:
         record, until = self.record, time.monotonic() + drain_s
         if record.phase is Phase.FINISHING:
             limit_s = min(limit_s, record.stop_limit_s)
-        if record.phase in _SERVING and drain_s > 0 and record.plan.http is not None:
+        if record.phase in SERVING and drain_s > 0 and record.plan.http is not None:
             changes = Changes(stop_asked=True, stop_limit_s=limit_s, finish_until=until)
             await self._ask(Fact.DRAINING_STOP_ASKED, "finishing requests", changes)
         elif record.phase is not Phase.FINISHING or drain_s <= 0:
@@ -117,7 +117,7 @@ class Keeper:
         if record.phase is Phase.FINISHING:
             until = min(record.finish_until, finish_until)
             self.shard.note(keep=True, finish_until=until, stop_limit_s=min(record.stop_limit_s, limit_s))
-        elif record.phase in _ENDING and now + limit_s < record.stop_until:
+        elif record.phase in ENDING and now + limit_s < record.stop_until:
             self.shard.note(keep=True, stop_until=now + limit_s, stop_limit_s=limit_s)
             self.shard.limit_changed.set()
 
@@ -225,7 +225,7 @@ def _answer(news: News) -> None:
 
 def _limits(record: Record, before: Phase) -> Changes:
     """How long the end that begins now may take."""
-    if record.phase not in _ENDING or before is record.phase:
+    if record.phase not in ENDING or before is record.phase:
         return Changes()
     limit = record.spec.stop_timeout_s
     if record.phase is Phase.ABORTING:

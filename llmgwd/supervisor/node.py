@@ -24,6 +24,7 @@ from llmgwd.model.errors import (
     Unkillable,
     WrongState,
 )
+from llmgwd.model.identifiers import ENGINE
 from llmgwd.model.lifecycle import TERMINAL, State
 from llmgwd.model.spec import ShardSpec
 from llmgwd.supervisor import ending, reporting
@@ -34,7 +35,7 @@ from llmgwd.supervisor.orphans import Orphan, find_orphans
 from llmgwd.supervisor.planning import Planner, check_same
 from llmgwd.supervisor.ports import World
 from llmgwd.supervisor.record import NotARecord, Record, from_json, to_json
-from llmgwd.supervisor.shard import ENGINE, Shard, record_name
+from llmgwd.supervisor.shard import Shard, record_name
 
 log = logging.getLogger(__name__)
 
@@ -57,6 +58,7 @@ class Node:
         self.starts = 0
         self.ends: Counter[str] = Counter()
         self.listener = Listener()
+        self.counts_changed = asyncio.Event()  # whoever waits for it clears it
         world.scopes.on_foreign_stop = self._stopped_by_systemd
 
     # Reading
@@ -262,6 +264,7 @@ class Node:
         self.starts += 1
         log.info("shard %s: accepted", record.id, extra=reporting.fields(record))
         self.listener.added(shard)
+        self.counts_changed.set()
         return keeper
 
     async def _stop(self, keeper: Keeper, drain_s: float | None, limit_s: float | None) -> None:
@@ -305,6 +308,7 @@ class Node:
         self.listener.changed(shard, before)
         if before is None:
             return
+        self.counts_changed.set()
         record = shard.record
         if record.state in TERMINAL:
             stopped = record.state is State.STOPPED
@@ -335,6 +339,7 @@ class Node:
         await keeper.wait()
         del self._keepers[keeper.record.id]
         self.listener.removed(keeper.shard)
+        self.counts_changed.set()
         await asyncio.to_thread(self._world.records.remove, keeper.shard.name)
 
     def _later(self, what: Coroutine[None, None, None]) -> None:

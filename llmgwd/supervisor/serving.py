@@ -21,9 +21,7 @@ _UNPRINTABLE = "\N{REPLACEMENT CHARACTER}"
 
 async def await_engine(shard: Shard) -> None:
     """The engine answers for its model, or stays alive where it serves nothing; not for ever."""
-    engine = shard.engine
-    if engine is not None:
-        shard.note_pid(await engine.program_pid())
+    await _show_pid(shard)
     http = shard.record.plan.http
     if http is None:
         await asyncio.sleep(_left(shard.record.ready_until) or 0)
@@ -43,9 +41,7 @@ async def await_engine(shard: Shard) -> None:
 
 async def watch_health(shard: Shard) -> None:
     """Says whether an engine that was ready still answers; it only reports."""
-    engine = shard.engine
-    if engine is not None:
-        shard.note_pid(await engine.program_pid())
+    await _show_pid(shard)
     http = shard.record.plan.http
     if http is None:
         return
@@ -73,6 +69,11 @@ async def await_requests(shard: Shard) -> None:
         quiet = quiet + 1 if await shard.world.probes.connections(http) == 0 else 0
         await asyncio.sleep(_REQUEST_STEP_S)
     shard.tell(Fact.REQUESTS_DONE, "stopping")
+
+
+async def _show_pid(shard: Shard) -> None:
+    if shard.engine is not None:
+        shard.note_pid(await shard.engine.program_pid())
 
 
 async def _until_it_answers(shard: Shard, http: Http) -> None:

@@ -6,12 +6,11 @@ from dataclasses import dataclass, field, replace
 from typing import Unpack
 
 from llmgwd.engines.plan import Process
+from llmgwd.model.identifiers import ENGINE
 from llmgwd.model.lifecycle import Fact
 from llmgwd.supervisor.ports import World
 from llmgwd.supervisor.record import Changes, Noted, Record
 from llmgwd.supervisor.running import Running
-
-ENGINE = "engine"
 
 
 @dataclass(slots=True)

@@ -13,9 +13,10 @@ from llmgwd.host.process import NoSuchProcess, control_group
 from llmgwd.host.systemd import ScopeExists, ScopeRefused
 from llmgwd.model.cpus import bitmask
 from llmgwd.model.errors import EngineUnavailable, StateNotSaved
+from llmgwd.model.identifiers import ENGINE
 from llmgwd.model.lifecycle import Fact
 from llmgwd.supervisor.record import Record
-from llmgwd.supervisor.shard import ENGINE, Shard
+from llmgwd.supervisor.shard import Shard
 
 _STEP_S = 0.01
 _LEFTOVER_S = 5.0

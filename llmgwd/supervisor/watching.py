@@ -3,14 +3,13 @@
 import asyncio
 
 from llmgwd.host.cgroup import Cgroup
-from llmgwd.model.lifecycle import Fact, Phase
+from llmgwd.model.identifiers import ENGINE
+from llmgwd.model.lifecycle import ENDING, SERVING, Fact
 from llmgwd.supervisor import ending
 from llmgwd.supervisor.reporting import report_health
 from llmgwd.supervisor.running import Running
-from llmgwd.supervisor.shard import ENGINE, Shard
+from llmgwd.supervisor.shard import Shard
 
-_SERVING = frozenset({Phase.READY, Phase.DRAINED})
-_ENDING = frozenset({Phase.STOPPING, Phase.ABORTING})
 _LOST_GATE_S = 1.0
 
 
@@ -20,7 +19,7 @@ async def watch_process(shard: Shard, running: Running, *, away: bool) -> None:
     # First of all: PID 1 removes the group as soon as it hears that nobody is left.
     oom_kills = Cgroup(shard.record.control_group).oom_kills()
     # Who ordered a stop while nobody listened is not known.
-    stopped = not away and shard.record.phase not in _ENDING and await _is_stopped_by_systemd(shard)
+    stopped = not away and shard.record.phase not in ENDING and await _is_stopped_by_systemd(shard)
     if stopped:
         shard.tell_stopped_by_systemd()
     if running.name == ENGINE:
@@ -32,7 +31,7 @@ async def watch_process(shard: Shard, running: Running, *, away: bool) -> None:
 
 async def _engine_ended(shard: Shard, running: Running, *, away: bool, stopped: bool, oom_kills: int) -> None:
     lost = False
-    if shard.record.phase not in _ENDING and not stopped and not running.status:
+    if shard.record.phase not in ENDING and not stopped and not running.status:
         lost = await _outlived_its_gate(shard)
     changes, words = ending.read(running.status, lost_gate=lost)
     changes["oom_kills"] = oom_kills or shard.record.oom_kills
@@ -45,7 +44,7 @@ async def _engine_ended(shard: Shard, running: Running, *, away: bool, stopped: 
 def _sidecar_ended(shard: Shard, running: Running, oom_kills: int) -> None:
     _, words = ending.read(running.status, lost_gate=False)
     words = f"sidecar {running.name} {words}"
-    if shard.record.phase in _SERVING:
+    if shard.record.phase in SERVING:
         report_health(shard.record, f"{words}, the engine goes on")
     else:
         words = f"{words} before the engine was up"

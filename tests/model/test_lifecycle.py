@@ -15,7 +15,6 @@ from llmgwd.model.lifecycle import (
     Phase,
     State,
     after,
-    drained,
     is_terminal,
     public,
 )
@@ -29,6 +28,11 @@ NOTHING_RUNS = frozenset({Phase.PENDING, Phase.DRAINED_PENDING})
 def words(phase: Phase) -> frozenset[State]:
     """All that others may be told of a shard in this phase, whatever they were told before."""
     return frozenset(public(phase, before) for before in State)
+
+
+def drained(phase: Phase) -> Phase:
+    """The same place, without a way to `ready`."""
+    return TRANSITIONS[phase].get(Fact.DRAIN_ASKED, phase)
 
 
 def follows(phase: Phase, fact: Fact) -> Phase:
