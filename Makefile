@@ -1,6 +1,6 @@
 # What can be done here, each target with one line: make help
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-fast lint demo install clean
+.PHONY: help setup test test-fast test-heavy lint demo install clean
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 MAKEFLAGS += --no-print-directory
@@ -32,6 +32,9 @@ test: lint ## everything, machines included (root)
 
 test-fast: setup ## what needs neither root nor a machine
 	$(RUN) pytest -q -m "not machine"
+
+test-heavy: setup ## a real vLLM, and other engines' real parsers (root). Gets 1 GB the first time, keeps 4 GB in .cache
+	LLMGWD_HEAVY=1 $(RUN) pytest tests/heavy
 
 lint: setup ## style, types, floors, units
 	$(RUN) ruff check .

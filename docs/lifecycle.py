@@ -1,8 +1,9 @@
 """Writes docs/lifecycle.md from the tables of llmgwd/model/lifecycle.py: `python -m docs.lifecycle`."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
+from docs.tables import table
 from llmgwd.model.lifecycle import (
     ACTIVITIES,
     IGNORED,
@@ -106,17 +107,17 @@ def page() -> str:
 def _states() -> str:
     rows = ((f"`{state}`", STATES[state]) for state in State)
     text = "*Live* is every state that is not terminal. Nothing leads back from `draining` to `ready`.\n"
-    return f"## States\n\n{_table(('state', 'meaning'), rows)}\n{text}\n{_diagram_of_states()}"
+    return f"## States\n\n{table(('state', 'meaning'), rows)}\n{text}\n{_diagram_of_states()}"
 
 
 def _phases() -> str:
     rows = ((f"`{phase}`", _word(phase), PHASES[phase]) for phase in Phase)
-    return f"## Phases\n\n{_table(('phase', 'state', 'meaning'), rows)}\n{_diagram_of_phases()}"
+    return f"## Phases\n\n{table(('phase', 'state', 'meaning'), rows)}\n{_diagram_of_phases()}"
 
 
 def _facts() -> str:
     rows = ((f"`{fact}`", FACTS[fact]) for fact in Fact)
-    return f"## Facts\n\n{_table(('fact', 'meaning'), rows)}"
+    return f"## Facts\n\n{table(('fact', 'meaning'), rows)}"
 
 
 def _transitions() -> str:
@@ -131,7 +132,7 @@ already. An empty cell: the fact cannot be true there; it is logged as a fault o
 def _activities() -> str:
     rows = ((f"`{one}`", ", ".join(_where(one)), DOES[one]) for one in Activity)
     text = "An activity that the old and the new phase both have goes on undisturbed.\n"
-    return f"## Activities\n\n{_table(('activity', 'in', 'what it does'), rows)}\n{text}"
+    return f"## Activities\n\n{table(('activity', 'in', 'what it does'), rows)}\n{text}"
 
 
 def _word(phase: Phase) -> str:
@@ -145,7 +146,7 @@ def _where(activity: Activity) -> list[str]:
 
 def _matrix(phases: Sequence[Phase]) -> str:
     rows = ((f"`{fact}`", *(_cell(phase, fact) for phase in phases)) for fact in Fact)
-    return _table(("", *(f"`{phase}`" for phase in phases)), rows)
+    return table(("", *(f"`{phase}`" for phase in phases)), rows)
 
 
 def _cell(phase: Phase, fact: Fact) -> str:
@@ -188,11 +189,6 @@ def _diagram(names: Mapping[Phase, str], first: str, last: Collection[str]) -> s
 
 def _id(name: str) -> str:
     return name.replace("-", "_")
-
-
-def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [heads, ["---"] * len(heads), *rows]
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ otherwise is InvalidConfig, which names file and key.
 
 import re
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Annotated, Final, Literal, TypeVar
@@ -14,7 +14,7 @@ from typing import Annotated, Final, Literal, TypeVar
 from llmgwd.model import checks
 from llmgwd.model.checks import Check
 from llmgwd.model.errors import InvalidConfig, InvalidSpec, LimitExceeded
-from llmgwd.model.spec import COMMAND, ENGINE_NAMES
+from llmgwd.model.spec import COMMAND
 from llmgwd.model.wording import check_known, refuse
 
 T = TypeVar("T")
@@ -156,15 +156,17 @@ SETTINGS: Final[Mapping[object, Mapping[str, Setting]]] = MappingProxyType(
 def parse_config(
     documents: Sequence[tuple[str, str]],
     *,
+    engines: Collection[str],
     user_mode: bool = False,
     state_dir: str = STATE_DIR,
     working_directory: str = WORKING_DIRECTORY,
 ) -> Config:
     """The configuration that `documents` (file name, TOML text) say together. Raises InvalidConfig.
 
-    `state_dir` and `working_directory` are the defaults of these keys. `user_mode` (`llmgwd --user`) takes
-    away what needs root: engines run as the daemon's user, so user and group are empty; their output goes to
-    the host's journal, so journal_namespace is empty, too. A document that says otherwise is refused.
+    `engines` are the names of those that there are, `state_dir` and `working_directory` the defaults of these
+    keys. `user_mode` (`llmgwd --user`) takes away what needs root: engines run as the daemon's user, so user
+    and group are empty; their output goes to the host's journal, so journal_namespace is empty, too. A
+    document that says otherwise is refused.
     """
     agent = AgentConfig(state_dir=state_dir)
     engine = EngineConfig(working_directory=working_directory)
@@ -173,7 +175,7 @@ def parse_config(
         engine = replace(engine, user="", group="")
     default = Config(
         agent=agent,
-        engines=MappingProxyType({name: replace(engine, enabled=name != COMMAND) for name in ENGINE_NAMES}),
+        engines=MappingProxyType({name: replace(engine, enabled=name != COMMAND) for name in engines}),
     )
     config = default
     for file, text in documents:
@@ -201,7 +203,7 @@ def _parse_toml(text: str) -> Mapping[str, object]:
 def _over(config: Config, document: Mapping[str, object], default: Config) -> Config:
     check_known("", document, ("agent", "engines"))
     tables = _table("engines", document.get("engines", {}))
-    check_known("engines.", tables, ENGINE_NAMES)
+    check_known("engines.", tables, default.engines)
     engines = dict(config.engines)
     for name, table in tables.items():
         engines[name] = _changed(EngineConfig, f"engines.{name}", engines[name], table, default.engine(name))

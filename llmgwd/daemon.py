@@ -12,17 +12,21 @@ from importlib.metadata import version
 from pathlib import Path
 
 from llmgwd.api import paths
-from llmgwd.api.about import look_around
+from llmgwd.api.about import About
 from llmgwd.api.face import Face, error_of
+from llmgwd.api.surroundings import Surroundings
 from llmgwd.bus.calls import Caller
 from llmgwd.bus.connection import BusLost, CallFailed, CallTimedOut, Connection, NameTaken
 from llmgwd.bus.objects import Objects
 from llmgwd.config import Config
+from llmgwd.engines.registry import Engines
 from llmgwd.host import cgroup, process
+from llmgwd.host.engine_packages import Brought, find_engines
 from llmgwd.host.journal import synchronize
 from llmgwd.host.journal_reader import EngineLog
 from llmgwd.host.launcher import Launcher
 from llmgwd.host.logging import setup_logging
+from llmgwd.host.network_news import NetworkNews
 from llmgwd.host.notify import Notifier, watchdog_interval_s
 from llmgwd.host.probe import Probes
 from llmgwd.host.records import RecordStore, StoreTaken
@@ -59,7 +63,10 @@ class Daemon:
 
     def __init__(self, places: Places) -> None:
         self._places = places
-        self._config = _read(places)
+        self._brought = find_engines()
+        self._engines = Engines(self._brought.engines)
+        self._surroundings = Surroundings(tuple(self._engines), self._brought.complaints)
+        self._config = _read(places, self._brought)
         self._notifier = Notifier()
         self._end = asyncio.Event()
         self._background: set[asyncio.Task[None]] = set()
@@ -105,8 +112,10 @@ class Daemon:
             boot_id=process.boot_id(),
             synchronize=lambda: synchronize(agent.journal_namespace),
         )
-        about = await asyncio.to_thread(look_around, self._config)
-        self._planner = Planner(self._config, about.facts, about.gpus, self._places.user_mode)
+        # Listened to before the first look: what changes in between is not missed.
+        news = stack.enter_context(NetworkNews())
+        about = await self._surroundings.look(self._config)
+        self._planner = Planner(self._config, self._engines, about.facts, self._places.user_mode)
         node = self._node = Node(self._world, self._planner)
         stack.push_async_callback(node.close)
         await node.adopt(await asyncio.to_thread(lambda: dict(store.read_all())), store.set_aside)
@@ -130,6 +139,7 @@ class Daemon:
         self._notifier.ready(self._status())
         self._run_along(self._tell_status())
         self._run_along(self._ping_watchdog())
+        self._run_along(self._surroundings.follow(news, self._looked))
         await self._end.wait()
         self._notifier.stopping()
         for task in self._background:
@@ -142,16 +152,18 @@ class Daemon:
         """
         self._notifier.reloading(time.monotonic_ns() // 1000)
         try:
-            config = await asyncio.to_thread(self._places.read)
+            config = await asyncio.to_thread(self._places.read, _names(self._brought))
             self._config = self._planner.config = config
             self._launcher.config = config
             self._world.timing = _timing(config)
-            about = await asyncio.to_thread(look_around, self._config)
-            self._planner.facts, self._planner.gpus = about.facts, about.gpus
-            self._face.looked_around(about)
+            self._looked(await self._surroundings.look(config))
             log.info("configuration read again")
         finally:
             self._notifier.ready(self._status())
+
+    def _looked(self, about: About) -> None:
+        self._planner.facts = about.facts
+        self._face.looked_around(about)
 
     def _reload_by_signal(self) -> None:
         async def reload() -> None:
@@ -228,7 +240,7 @@ async def _run(places: Places) -> None:
 def _check(places: Places) -> int:
     """Says what a start would say of the configuration; gives the exit status."""
     try:
-        _read(places)
+        _read(places, find_engines())
     except BadConfiguration as error:
         sys.stderr.write(f"{error}\n")
         return error.status
@@ -236,11 +248,16 @@ def _check(places: Places) -> int:
     return 0
 
 
-def _read(places: Places) -> Config:
+def _read(places: Places, brought: Brought) -> Config:
     try:
-        return places.read()
+        return places.read(_names(brought))
     except InvalidConfig as error:
         raise BadConfiguration(str(error)) from error
+
+
+def _names(brought: Brought) -> tuple[str, ...]:
+    """What a configuration may speak of: an engine that cannot be loaded today is no fault of it."""
+    return (*Engines(), *brought.names)
 
 
 def _timing(config: Config) -> Timing:

@@ -13,13 +13,13 @@ if command -v dpkg-query >/dev/null; then
         # A new machine may be busy with its own updates.
         apt-get update -qq && apt-get install -qq -y -o DPkg::Lock::Timeout=300 --no-install-recommends "$@" >/dev/null
     }
-    # A user's systemd and bus, and procps, for the tests; libgomp1 for the demonstration's llama-server.
-    packages="systemd-container dbus dbus-user-session libpam-systemd procps libgomp1 python3-venv"
+    # A user's systemd and bus, procps and iproute2, for the tests; libgomp1 for the demonstration's llama-server.
+    packages="systemd-container dbus dbus-user-session libpam-systemd procps iproute2 libgomp1 python3-venv"
     packages="$packages python3-dbus-next python3-sdnotify python3-systemd python3-psutil python3-aiohttp"
 elif command -v rpm >/dev/null; then
     there() { rpm --quiet --query --whatprovides "$1"; }
     get() { dnf install -q -y "$@"; }
-    packages="systemd-container dbus dbus-daemon procps-ng libgomp tar findutils python3"
+    packages="systemd-container dbus dbus-daemon procps-ng iproute libgomp tar findutils python3"
     packages="$packages python3-dbus-next python3-sdnotify python3-systemd python3-psutil python3-aiohttp"
 else
     say "knows dpkg and rpm only; see packaging/setup.sh for what has to be installed"

@@ -10,23 +10,29 @@ from hypothesis import strategies as st
 
 from llmgwd.config import AgentConfig, Config, EngineConfig, parse_config
 from llmgwd.model.errors import InvalidConfig
-from llmgwd.model.spec import ENGINE_NAMES
 
 UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # the machine may be busy
 
 FILE = "/etc/llmgwd/llmgwd.toml"
+ENGINES = ("vllm", "sglang", "llama-cpp", "tgi", "command")
 
 
 def parse(*texts: str, user_mode: bool = False) -> Config:
     documents = [(f"{number}.toml", text) for number, text in enumerate(texts)]
     if user_mode:
-        return parse_config(documents, user_mode=True, state_dir="/home/u/state", working_directory="/home/u")
-    return parse_config(documents)
+        return parse_config(
+            documents,
+            engines=ENGINES,
+            user_mode=True,
+            state_dir="/home/u/state",
+            working_directory="/home/u",
+        )
+    return parse_config(documents, engines=ENGINES)
 
 
 def refusal(text: str, *, user_mode: bool = False) -> str:
     with pytest.raises(InvalidConfig) as refused:
-        parse_config([("good.toml", ""), (FILE, text)], user_mode=user_mode)
+        parse_config([("good.toml", ""), (FILE, text)], engines=ENGINES, user_mode=user_mode)
     return str(refused.value)
 
 
@@ -63,14 +69,14 @@ def test_nothing_configured_is_the_contracts_defaults() -> None:
 
 
 def test_command_is_disabled_until_the_configuration_enables_it() -> None:
-    enabled = {name: parse().engine(name).enabled for name in ENGINE_NAMES}
-    assert enabled == {name: name != "command" for name in ENGINE_NAMES}
+    enabled = {name: parse().engine(name).enabled for name in ENGINES}
+    assert enabled == {name: name != "command" for name in ENGINES}
     assert parse("[engines.command]\nenabled = true").engine("command") == EngineConfig()
     assert parse("[engines.command]\nuser = 'x'").engine("command") == EngineConfig(user="x", enabled=False)
 
 
 def test_a_configuration_made_by_hand_has_the_same_defaults() -> None:
-    assert [Config().engine(name) for name in ENGINE_NAMES] == [parse().engine(name) for name in ENGINE_NAMES]
+    assert [Config().engine(name) for name in ENGINES] == [parse().engine(name) for name in ENGINES]
 
 
 def test_every_key_is_read() -> None:
@@ -262,9 +268,9 @@ def test_a_daemon_of_a_user_has_the_users_directories_and_nobody_elses_name() ->
     config = parse("engines.vllm.args = ['-x']", user_mode=True)
     engine = EngineConfig(user="", group="", working_directory="/home/u")
     assert config.agent == AgentConfig(state_dir="/home/u/state", journal_namespace="")
-    assert {name: config.engine(name) for name in ENGINE_NAMES} == {
+    assert {name: config.engine(name) for name in ENGINES} == {
         name: replace(engine, enabled=name != "command", args=("-x",) if name == "vllm" else ())
-        for name in ENGINE_NAMES
+        for name in ENGINES
     }
 
 
@@ -328,7 +334,7 @@ def test_any_text_gives_a_configuration_or_a_refusal(text: str) -> None:
 
 def outcome(text: str) -> tuple[Config, str]:
     try:
-        return parse_config([(FILE, text)]), ""
+        return parse_config([(FILE, text)], engines=ENGINES), ""
     except InvalidConfig as refused:
         return Config(), refused.text
 

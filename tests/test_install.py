@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from llmgwd.config import AgentConfig, EngineConfig, parse_config
+from llmgwd.engines.registry import Engines
 
 TREE = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((TREE / "pyproject.toml").read_text())["project"]
 PYTHON = "/usr/bin/python3"
+ENGINES = tuple(Engines())
 
 
 def make_install(destdir: Path, *settings: str) -> str:
@@ -142,13 +144,13 @@ def test_an_edited_configuration_stays_and_the_new_one_is_laid_beside_it(tmp_pat
 
 def test_the_configuration_that_ships_changes_nothing() -> None:
     shipped = (TREE / "packaging/llmgwd.toml").read_text()
-    assert parse_config([("llmgwd.toml", shipped)]) == parse_config([])
+    assert parse_config([("llmgwd.toml", shipped)], engines=ENGINES) == parse_config([], engines=ENGINES)
 
 
 def test_the_configuration_that_ships_shows_every_key_and_the_defaults_of_the_agent() -> None:
     shipped = (TREE / "packaging/llmgwd.toml").read_text()
     shown = re.sub(r"^#(?=[\w[])", "", shipped, flags=re.MULTILINE)
     tables = tomllib.loads(shown)
-    assert parse_config([("llmgwd.toml", shown)]).agent == AgentConfig()
+    assert parse_config([("llmgwd.toml", shown)], engines=ENGINES).agent == AgentConfig()
     assert set(tables["agent"]) == set(AgentConfig.__dataclass_fields__)
     assert set(tables["engines"]["vllm"]) == set(EngineConfig.__dataclass_fields__)

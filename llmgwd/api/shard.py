@@ -108,6 +108,6 @@ class ShardObject(Interface):
 
     def _endpoint(self) -> str:
         record = self._shard.record
-        if record.plan.http is None:
+        if record.plan.http is None or not record.plan.http.is_endpoint:
             return ""
         return base_url(record.spec.host, record.spec.port, instead_of_any=self._management_address)

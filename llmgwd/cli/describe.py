@@ -1,5 +1,6 @@
 """One shard, one node, in words."""
 
+import ipaddress
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -54,45 +55,37 @@ def shard_lines(shard: Properties) -> list[str]:
 
 def node_lines(node: Properties) -> list[str]:
     """The node, its GPUs and RDMA ports, and last what looks wrong."""
-    index = node["NcclIbGidIndex"]
+    gpus, ports = node["Gpus"], node["RdmaDevices"]
     lines = paragraph(
         (
             ("Node", node["NodeName"]),
             ("Version", node["Version"]),
             ("Address", _address(node["ManagementAddress"], node["ManagementInterface"])),
-            ("NCCL GID index", "" if index < 0 else str(index)),
+            ("GPUs", "" if gpus else "none"),
+            ("RDMA", "" if ports else "none"),
+            ("NCCL GID index", _index(node["NcclIbGidIndex"], "none passed") if ports else ""),
             ("Engines", ", ".join(node["Engines"])),
             ("Starts", str(node["Starts"])),
             ("Ends", ", ".join(f"{number} {cause}" for cause, number in sorted(node["Ends"].items()))),
         )
     )
-    lines += _section(
-        ("GPU", "VENDOR", "NAME", "MEMORY", "SHARD", "UUID"),
-        (
-            (
-                str(gpu["index"]),
-                gpu["vendor"],
-                gpu["name"],
-                _gib(gpu["memory_bytes"]),
-                gpu["shard"],
-                gpu["uuid"],
-            )
-            for gpu in node["Gpus"]
-        ),
-    )
-    lines += _section(
-        ("RDMA", "PORT", "LINK", "STATE", "INTERFACE", "GID INDEX", "GID"),
-        (
-            (
-                device["device"], str(device["port"]), device["link_layer"], device["state"],
-                device["interface"], str(device["gid_index"]), device["gid"],
-            )
-            for device in node["RdmaDevices"]
-        ),
-    )  # fmt: skip
+    lines += _section(("GPU", "VENDOR", "NAME", "MEMORY", "SHARD", "UUID"), map(_gpu, gpus))
+    lines += _section(("RDMA", "PORT", "LINK", "STATE", "INTERFACE", "GID INDEX", "GID"), map(_port, ports))
     if node["Warnings"]:
         lines += ["", *paragraph([("Warning", text) for text in node["Warnings"]])]
     return lines
+
+
+def _gpu(gpu: Properties) -> Sequence[str]:
+    memory = _gib(gpu["memory_bytes"]) if gpu["memory_bytes"] else ""
+    return (str(gpu["index"]), gpu["vendor"], gpu["name"], memory, gpu["shard"], gpu["uuid"])
+
+
+def _port(port: Properties) -> Sequence[str]:
+    return (
+        port["device"], str(port["port"]), port["link_layer"], port["state"], port["interface"],
+        _index(port["gid_index"], ""), _gid(port["gid"]),
+    )  # fmt: skip
 
 
 def _section(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
@@ -118,7 +111,20 @@ def _when(microseconds: int) -> str:
 
 
 def _address(address: str, interface: str) -> str:
-    return f"{address} ({interface})" if interface else address
+    return f"{address} ({interface})" if interface else address or "none"
+
+
+def _index(index: int, none: str) -> str:
+    return none if index < 0 else str(index)
+
+
+def _gid(gid: str) -> str:
+    """As addresses are usually written; sysfs writes all eight groups."""
+    try:
+        address = ipaddress.IPv6Address(gid)
+    except ValueError:
+        return gid
+    return f"::ffff:{address.ipv4_mapped}" if address.ipv4_mapped else str(address)
 
 
 def _gib(count: int) -> str:

@@ -1,27 +1,29 @@
 """Any program: the sidecars of the spec in their order, then its command."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from llmgwd.engines.address import host_port, http_of
-from llmgwd.engines.environment import environment_of
-from llmgwd.engines.plan import NodeFacts, Plan, Process
+from llmgwd.engines.engine import Traits
+from llmgwd.engines.environment import between_nodes, layered, visible_gpus
+from llmgwd.engines.facts import NodeFacts
+from llmgwd.engines.plan import Plan, Process
+from llmgwd.engines.replica import is_unusable, warn_of_gpus, warn_of_ports
 from llmgwd.model.identifiers import ENGINE
 from llmgwd.model.spec import ShardSpec, Sidecar
+from llmgwd.model.wording import refuse
 
 
 class Command:
     name = "command"
-    default_port = 0
-    health_path = ""
-    default_executable = ""
-    takes_model = False
-    takes_args = False
+    traits = Traits(takes_model=False, takes_args=False)
 
     def plan(
         self, spec: ShardSpec, facts: NodeFacts, args: tuple[str, ...], environment: Mapping[str, str]
     ) -> Plan:
         """`args` are empty: this engine takes none."""
-        variables = environment_of(spec, facts, environment)
+        if spec.executor:
+            raise refuse("executor", spec.executor, "nothing: command has none")
+        variables = layered(spec, environment, visible_gpus(spec, facts), between_nodes(spec, facts))
         main = Sidecar(name=ENGINE, command=spec.command, waits_for_leader=spec.waits_for_leader)
         return Plan(
             processes=tuple(
@@ -36,7 +38,11 @@ class Command:
             ),
             ports=_ports(spec),
             http=http_of(spec),
-            warnings=(),
+            warnings=(
+                *_warn_of_leader(spec),
+                *warn_of_ports(spec, facts),
+                *warn_of_gpus(spec, facts, needed=None),
+            ),
         )
 
 
@@ -45,6 +51,12 @@ def _waits_for(spec: ShardSpec, process: Sidecar, place: int) -> tuple[str, ...]
     if not process.waits_for_leader or (spec.rank == 0 and place == 0):
         return ()
     return (host_port(spec.leader_address, spec.leader_port),)
+
+
+def _warn_of_leader(spec: ShardSpec) -> Iterator[str]:
+    # No refusal: its ranks may be on one machine, and what it does is not known here.
+    if spec.nodes > 1 and is_unusable(spec.leader_address):
+        yield f"leader_address: ranks on other nodes do not reach the leader by {spec.leader_address}"
 
 
 def _ports(spec: ShardSpec) -> tuple[int, ...]:

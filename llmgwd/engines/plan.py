@@ -5,43 +5,35 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class NodeFacts:
-    """What an engine has to be told about the node that it runs on.
-
-    `nccl_ib_gid_index` -1: none. `gpu_vendor`: "nvidia", "amd", or empty where no GPU was found.
-    """
-
-    management_address: str
-    management_interface: str
-    nccl_ib_gid_index: int
-    gpu_vendor: str
-
-
-@dataclass(frozen=True, slots=True)
 class Process:
     """One command line. `argv[0]` is as spec or configuration name it; the node looks for it in PATH.
 
     `environment` is only what the plan, the engine's configuration and the spec set. Each `host:port` in
-    `waits_for` accepts connections before the process may run.
+    `waits_for` accepts connections before the process may run. `or_named`: other names of `argv[0]`, to be
+    tried in their order where it is not there.
     """
 
     name: str
     argv: tuple[str, ...]
     environment: Mapping[str, str]
     working_directory: str
-    waits_for: tuple[str, ...]
+    waits_for: tuple[str, ...] = ()
+    or_named: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Http:
     """Where the engine answers: `base_url` without a slash at its end, to be asked from this node.
 
-    `served_model`: what /v1/models must list, empty where that is not to be asked.
+    `served_model`: what /v1/models must list, empty where that is not to be asked. `timeout_s`: how long an
+    answer may take. `is_endpoint` false: it is a sign of life only, of a rank that serves nobody.
     """
 
     base_url: str
     health_path: str
     served_model: str
+    timeout_s: float = 2.0
+    is_endpoint: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,4 +45,4 @@ class Plan:
     processes: tuple[Process, ...]
     ports: tuple[int, ...]
     http: Http | None
-    warnings: tuple[str, ...]
+    warnings: tuple[str, ...] = ()

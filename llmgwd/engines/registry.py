@@ -1,46 +1,54 @@
-"""Which engines there are: one entry a builder, by the name that specs call it."""
+"""Which engines there are, by the name that specs call them."""
 
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Final, Protocol
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
 from llmgwd.engines.command import Command
+from llmgwd.engines.engine import Engine
 from llmgwd.engines.llama_cpp import LlamaCpp
-from llmgwd.engines.plan import NodeFacts, Plan
+from llmgwd.engines.lmdeploy import Lmdeploy
+from llmgwd.engines.ollama import Ollama
+from llmgwd.engines.sglang import Sglang
+from llmgwd.engines.tensorrt_llm import TensorrtLlm
+from llmgwd.engines.tgi import Tgi
 from llmgwd.engines.vllm import Vllm
-from llmgwd.model import spec_keys
 from llmgwd.model.errors import InvalidSpec
-from llmgwd.model.spec import ShardSpec
+from llmgwd.model.wording import refuse
 
-
-class Engine(Protocol):
-    """How one engine is started.
-
-    `default_port` 0: it has none of its own. `health_path` empty: no HTTP. `takes_model` and `takes_args`:
-    whether those keys mean anything to it.
-    """
-
-    name: str
-    default_port: int
-    health_path: str
-    default_executable: str
-    takes_model: bool
-    takes_args: bool
-
-    def plan(
-        self, spec: ShardSpec, facts: NodeFacts, args: tuple[str, ...], environment: Mapping[str, str]
-    ) -> Plan:
-        """`args` and `environment` are the configuration's. Raises InvalidSpec, naming the key."""
-        ...
-
-
-ENGINES: Final[Mapping[str, Engine]] = MappingProxyType(
-    {engine.name: engine for engine in (Vllm(), LlamaCpp(), Command())}
+BUILT_IN: Final[tuple[Engine, ...]] = (
+    Vllm(),
+    Sglang(),
+    LlamaCpp(),
+    TensorrtLlm(),
+    Tgi(),
+    Lmdeploy(),
+    Ollama(),
+    Command(),
 )
 
 
-def find(name: str) -> Engine:
-    """Raises InvalidSpec, naming `engine`, where there is none of that name or none yet."""
-    if spec_keys.engine("engine", name) not in ENGINES:
-        raise InvalidSpec(f"engine: {name} is not supported yet by this version")
-    return ENGINES[name]
+class Engines(Mapping[str, Engine]):
+    """Those of this package, and `others`, which add to them and replace none."""
+
+    def __init__(self, others: Iterable[Engine] = ()) -> None:
+        self._by_name = {engine.name: engine for engine in (*BUILT_IN, *others)}
+
+    def __getitem__(self, name: str) -> Engine:
+        return self._by_name[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_name)
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def asked(self, values: Mapping[str, object]) -> Engine:
+        """The one that a spec of these values is for. Raises InvalidSpec, naming `engine`."""
+        *names, last = self._by_name
+        takes = f"{', '.join(names)} or {last}"
+        if "engine" not in values:
+            raise InvalidSpec(f"engine: required, takes {takes}")
+        name = values["engine"]
+        if not isinstance(name, str) or name not in self._by_name:
+            raise refuse("engine", name, takes)
+        return self._by_name[name]

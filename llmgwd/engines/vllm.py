@@ -1,29 +1,43 @@
-"""vLLM on one node: `vllm serve` (vLLM's documentation, CLI reference)."""
+"""vLLM, `vllm serve`: alone, over nodes by its own processes or by Ray, and data parallel.
 
-from collections.abc import Mapping
+Sources: vLLM 0.32, CLI reference, "Parallelism and Scaling", "Data Parallel Deployment".
+"""
+
+from collections.abc import Iterator, Mapping
 from typing import Final
 
+from llmgwd.engines import ray
 from llmgwd.engines.address import http_of
-from llmgwd.engines.environment import environment_of
+from llmgwd.engines.engine import Traits
+from llmgwd.engines.environment import between_nodes, layered, own_address, visible_gpus
+from llmgwd.engines.facts import NodeFacts
 from llmgwd.engines.options import check_args
-from llmgwd.engines.plan import NodeFacts, Plan, Process
+from llmgwd.engines.plan import Plan, Process
+from llmgwd.engines.vllm_layout import (
+    Layout,
+    check_layout,
+    data_parallel_port,
+    layout_of,
+    ports,
+    serves,
+    warn_of_layout,
+)
 from llmgwd.model.identifiers import ENGINE
 from llmgwd.model.spec import ShardSpec
 from llmgwd.model.wording import refuse
 
-# What the spec decides, whether or not a single node needs it on the command line.
+# What the spec decides, whether or not a shard needs it on its command line.
 OPTIONS: Final[Mapping[str, str]] = {
     "--model": "model",
     "--served-model-name": "served_model_name",
     "--host": "host",
     "--port": "port",
     "--uds": "host",
+    "--device-ids": "gpus",
     "--tensor-parallel-size": "tensor_parallel",
     "-tp": "tensor_parallel",
     "--pipeline-parallel-size": "pipeline_parallel",
     "-pp": "pipeline_parallel",
-    "--data-parallel-size": "data_parallel",
-    "-dp": "data_parallel",
     "--distributed-executor-backend": "executor",
     "--nnodes": "nodes",
     "-n": "nodes",
@@ -32,66 +46,163 @@ OPTIONS: Final[Mapping[str, str]] = {
     "--headless": "rank",
     "--master-addr": "leader_address",
     "--master-port": "leader_port",
+    "--data-parallel-size": "data_parallel",
+    "-dp": "data_parallel",
+    "--data-parallel-size-local": "data_parallel",
+    "-dpl": "data_parallel",
+    "--data-parallel-start-rank": "rank",
+    "-dpr": "rank",
+    "--data-parallel-address": "leader_address",
+    "-dpa": "leader_address",
+    "--data-parallel-rpc-port": "leader_port",
+    "-dpp": "leader_port",
+    "--data-parallel-backend": "executor",
+    "-dpb": "executor",
+    "--data-parallel-rank": "data_parallel_balancing",
+    "-dpn": "data_parallel_balancing",
+    "--data-parallel-hybrid-lb": "data_parallel_balancing",
+    "--no-data-parallel-hybrid-lb": "data_parallel_balancing",
+    "-dph": "data_parallel_balancing",
+    "--data-parallel-external-lb": "data_parallel_balancing",
+    "--no-data-parallel-external-lb": "data_parallel_balancing",
+    "-dpe": "data_parallel_balancing",
+    "--data-parallel-multi-port-external-lb": "data_parallel_balancing",
+    "-dpm": "data_parallel_balancing",
 }
 
 
 class Vllm:
     name = "vllm"
-    default_port = 8000
-    health_path = "/health"
-    default_executable = "vllm"
-    takes_model = True
-    takes_args = True
+    traits = Traits(
+        executable="vllm",
+        port=8000,
+        health_path="/health",
+        requests=("vllm:num_requests_running", "vllm:num_requests_waiting"),
+        api_key_variable="VLLM_API_KEY",
+        api_key_option="--api-key",
+    )
 
     def plan(
         self, spec: ShardSpec, facts: NodeFacts, args: tuple[str, ...], environment: Mapping[str, str]
     ) -> Plan:
-        _check(spec)
+        for key in ("model", "served_model_name"):
+            # vLLM would read it as an option.
+            if getattr(spec, key).startswith("-"):
+                raise refuse(key, getattr(spec, key), "a name that does not begin with '-'")
+        check_layout(spec)
         check_args(args, spec.args, OPTIONS, argparse=True)
-        engine = Process(
-            name=ENGINE,
-            argv=(spec.executable, *serve(spec), *args, *spec.args),
-            # What it printed before a SIGKILL is worth having.
-            environment=environment_of(spec, facts, environment, PYTHONUNBUFFERED="1"),
-            working_directory=spec.working_directory,
-            waits_for=(),
+        return Plan(
+            processes=tuple(_processes(spec, facts, args, environment)),
+            ports=ports(spec),
+            http=http_of(spec) if serves(spec) else None,
+            warnings=tuple(warn_of_layout(spec, facts)),
         )
-        return Plan(processes=(engine,), ports=(spec.port,), http=http_of(spec), warnings=_warnings(spec))
+
+
+def _processes(
+    spec: ShardSpec, facts: NodeFacts, args: tuple[str, ...], configured: Mapping[str, str]
+) -> Iterator[Process]:
+    own = own_address(spec, facts, "VLLM_HOST_IP")
+    by_ray = layout_of(spec) is Layout.RAY
+    if by_ray and spec.rank > 0:
+        yield ray.worker(spec, facts, configured, own)
+        return
+    if by_ray:
+        yield ray.head(spec, facts, configured, own)
+    yield Process(
+        name=ENGINE,
+        argv=(spec.executable, *serve(spec), *args, *spec.args),
+        environment=layered(
+            spec,
+            configured,
+            # Releases up to 0.20 take a UUID for a number, and fail.
+            visible_gpus(spec, facts, indices=True),
+            own,
+            _between_processes(spec, facts),
+            # What it printed before a SIGKILL is worth having.
+            {"PYTHONUNBUFFERED": "1"},
+        ),
+        working_directory=spec.working_directory,
+        waits_for=(ray.own_address_of_head(spec, facts),) if by_ray else (),
+    )
 
 
 def serve(spec: ShardSpec) -> tuple[str, ...]:
     # The model comes first: --served-model-name takes every word up to the next option.
     return (
         "serve", spec.model,
-        "--served-model-name", spec.served_model_name,
-        "--host", spec.host,
-        "--port", str(spec.port),
+        *listen(spec),
         "--tensor-parallel-size", str(spec.tensor_parallel),
         "--pipeline-parallel-size", str(spec.pipeline_parallel),
+        *executor(spec),
+        *over_nodes(spec),
         *data_parallel(spec),
     )  # fmt: skip
 
 
-def data_parallel(spec: ShardSpec) -> tuple[str, ...]:
-    return ("--data-parallel-size", str(spec.data_parallel)) if spec.data_parallel > 1 else ()
-
-
-def _check(spec: ShardSpec) -> None:
-    if spec.nodes > 1:
-        raise refuse("nodes", spec.nodes, "1: vllm on several nodes is not supported yet by this version")
-    if spec.executor:
-        raise refuse("executor", spec.executor, "nothing: it is not supported yet by this version")
-    for key in ("model", "served_model_name"):
-        # vLLM would read it as an option.
-        if getattr(spec, key).startswith("-"):
-            raise refuse(key, getattr(spec, key), "a name that does not begin with '-'")
-
-
-def _warnings(spec: ShardSpec) -> tuple[str, ...]:
-    needed = spec.tensor_parallel * spec.pipeline_parallel * spec.data_parallel
-    if not spec.gpus or len(spec.gpus) == needed:
-        return ()
-    sizes = f"tensor_parallel {spec.tensor_parallel}, pipeline_parallel {spec.pipeline_parallel}"
+def listen(spec: ShardSpec) -> tuple[str, ...]:
+    if not serves(spec):
+        return ("--headless",)
     return (
-        f"gpus: {len(spec.gpus)} named, but {sizes} and data_parallel {spec.data_parallel} take {needed}",
-    )
+        "--served-model-name", spec.served_model_name,
+        "--host", spec.host,
+        "--port", str(spec.port),
+    )  # fmt: skip
+
+
+def executor(spec: ShardSpec) -> tuple[str, ...]:
+    backend = spec.executor or ("mp" if layout_of(spec) is Layout.SPANNING else "")
+    return ("--distributed-executor-backend", backend) if backend else ()
+
+
+def over_nodes(spec: ShardSpec) -> tuple[str, ...]:
+    """Addresses stand without brackets: vLLM adds them."""
+    if layout_of(spec) is not Layout.SPANNING:
+        return ()
+    return (
+        "--nnodes", str(spec.nodes),
+        "--node-rank", str(spec.rank),
+        "--master-addr", spec.leader_address,
+        "--master-port", str(spec.leader_port),
+    )  # fmt: skip
+
+
+def data_parallel(spec: ShardSpec) -> tuple[str, ...]:
+    if spec.data_parallel == 1:
+        return ()
+    size = ("--data-parallel-size", str(spec.data_parallel))
+    port = ("--data-parallel-rpc-port", str(data_parallel_port(spec)))
+    if spec.nodes == 1:
+        return size
+    if layout_of(spec) is Layout.SPANNING:
+        # Which ranks are where, and the address, vLLM derives from --nnodes and its like.
+        return (*size, *port)
+    return (*size, *ranks_here(spec), "--data-parallel-address", spec.leader_address, *port)
+
+
+def ranks_here(spec: ShardSpec) -> tuple[str, ...]:
+    """Which ranks of data parallel are this node's."""
+    here = spec.data_parallel // spec.nodes
+    size = ("--data-parallel-size-local", str(here))
+    start = ("--data-parallel-start-rank", str(spec.rank * here))
+    match spec.data_parallel_balancing:
+        case "external":
+            return ("--data-parallel-rank", str(spec.rank))
+        case "hybrid":
+            return ("--data-parallel-hybrid-lb", *size, *start)
+        case _:
+            # On a rank that serves, a first one would mean hybrid.
+            return size if serves(spec) else (*size, *start)
+
+
+def _between_processes(spec: ShardSpec, facts: NodeFacts) -> Mapping[str, str]:
+    """How the processes find each other.
+
+    With Ray, interfaces are the matter of `ray start`, whose children are the ones to use them. `vllm serve`
+    uses none, and hands its environment on to other nodes, where other names hold.
+    """
+    if layout_of(spec) is Layout.RAY:
+        return {"RAY_ADDRESS": ray.own_address_of_head(spec, facts)}
+    if spec.executor == "ray":
+        return ray.alone(spec)
+    return between_nodes(spec, facts)

@@ -1,11 +1,18 @@
-"""The GPUs of this node, as their vendors' own runtimes count them."""
+"""The GPUs of this node, as their vendors' own runtimes count them.
+
+AMD's rocm-smi is not asked: it reads the same files, and its numbers need not be those of HIP.
+"""
 
 import logging
 import shutil
 import subprocess
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
+
+from llmgwd.engines.facts import Gpu
+from llmgwd.host.sysfs import entries, read
 
 NVIDIA = Path("/proc/driver/nvidia/gpus")
 KFD = Path("/sys/class/kfd/kfd/topology/nodes")
@@ -18,17 +25,6 @@ MIB = 1 << 20
 # A driver that keeps no state between its users initialises each GPU first, a second or two for each.
 TIME_LIMIT_S = 30.0
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Gpu:
-    """`uuid` empty and `memory_bytes` 0 where they are not known. `vendor`: "nvidia" or "amd"."""
-
-    index: int
-    uuid: str
-    name: str
-    vendor: str
-    memory_bytes: int
 
 
 def find_gpus(
@@ -103,10 +99,13 @@ def _nvidia_smi_line(line: str) -> Iterator[Gpu]:
 
 def _from_nvidia_driver(root: Path) -> tuple[Gpu, ...]:
     """One folder a GPU, named by its address on the bus, which is the order of nvidia-smi's indices."""
-    files = [_fields(folder / "information", ":") for folder in _sorted(root)]
+    # In hexadecimal: numbers in them are no numbers.
+    folders = sorted(entries(root), key=lambda folder: (len(folder.name), folder.name))
+    files = [_fields(folder / "information", ":") for folder in folders]
+    there = [fields for fields in files if fields and fields.get("GPU Excluded") != "Yes"]
     return tuple(
         Gpu(index, _known(fields.get("GPU UUID", "")), fields.get("Model", ""), "nvidia", 0)
-        for index, fields in enumerate(fields for fields in files if fields)
+        for index, fields in enumerate(there)
     )
 
 
@@ -116,10 +115,13 @@ def _known(uuid: str) -> str:
 
 def _from_kfd(nodes: Path, drm: Path) -> tuple[Gpu, ...]:
     """The nodes with compute units, in the order in which ROCm numbers them (libhsakmt, topology.c)."""
-    folders = [folder for folder in _sorted(nodes) if folder.name.isdecimal()]
+    folders = [folder for folder in entries(nodes) if folder.name.isdecimal()]
     found = [(folder, _fields(folder / "properties", " ")) for folder in folders]
-    gpus = [(folder, fields) for folder, fields in found if _number(fields.get("simd_count", ""))]
-    return tuple(_kfd_gpu(index, folder, fields, drm) for index, (folder, fields) in enumerate(gpus))
+    there = [(folder, fields) for folder, fields in found if _number(fields.get("simd_count", ""))]
+    gpus = [_kfd_gpu(index, folder, fields, drm) for index, (folder, fields) in enumerate(there)]
+    # Where an older kernel gives each part of a GPU (MI300 in CPX mode) the id of the whole, it names none.
+    holders = Counter(gpu.uuid for gpu in gpus)
+    return tuple(gpu if holders[gpu.uuid] == 1 else replace(gpu, uuid="") for gpu in gpus)
 
 
 def _kfd_gpu(index: int, node: Path, fields: Mapping[str, str], drm: Path) -> Gpu:
@@ -128,40 +130,24 @@ def _kfd_gpu(index: int, node: Path, fields: Mapping[str, str], drm: Path) -> Gp
     return Gpu(
         index=index,
         uuid=f"GPU-{unique:016x}" if unique else "",  # as ROCr writes it (HSA_AMD_AGENT_INFO_UUID)
-        name=_read(device / "product_name") or _read(node / "name"),
+        name=read(device / "product_name") or read(node / "name"),
         vendor="amd",
-        memory_bytes=_number(_read(device / "mem_info_vram_total")) or _memory_of(node),
+        memory_bytes=_number(read(device / "mem_info_vram_total")) or _memory_of(node),
     )
 
 
 def _memory_of(node: Path) -> int:
     """What its banks of the GPU's own memory hold (heap types 1 and 2, hsakmttypes.h)."""
-    banks = [_fields(bank / "properties", " ") for bank in _sorted(node / "mem_banks")]
+    banks = [_fields(bank / "properties", " ") for bank in entries(node / "mem_banks")]
     return sum(
         _number(bank.get("size_in_bytes", "")) for bank in banks if bank.get("heap_type") in ("1", "2")
     )
 
 
 def _fields(file: Path, separator: str) -> dict[str, str]:
-    parts = (line.partition(separator) for line in _read(file).splitlines())
+    parts = (line.partition(separator) for line in read(file).splitlines())
     return {name.strip(): value.strip() for name, _, value in parts}
 
 
 def _number(text: str) -> int:
     return int(text) if text.isdecimal() else 0
-
-
-def _sorted(folder: Path) -> list[Path]:
-    """In numeric order, and in that of names of one length; nothing where it is not there."""
-    try:
-        return sorted(folder.iterdir(), key=lambda path: (len(path.name), path.name))
-    except OSError:
-        return []
-
-
-def _read(file: Path) -> str:
-    """Empty where it cannot be read, as for a GPU that the device controller keeps from us."""
-    try:
-        return file.read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
-        return ""

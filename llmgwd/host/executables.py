@@ -5,6 +5,7 @@ import re
 import shutil
 import stat
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from llmgwd.host.identity import Identity
@@ -14,15 +15,17 @@ from llmgwd.model.errors import EngineUnavailable
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
-def resolve(executable: str, *, path: str, identity: Identity | None) -> str:
+def resolve(executable: str, *, path: str, identity: Identity | None, or_named: Sequence[str] = ()) -> str:
     """The absolute path of `executable`, a bare name being looked for in `path`.
 
+    Where it is not there, each of `or_named` is tried the same way.
     Raises EngineUnavailable, naming the path, where there is no such program, where the kernel would not
     take it (a shell would then try to interpret it), or where `identity` may not run it.
     """
-    found = executable if "/" in executable else shutil.which(executable, mode=os.F_OK, path=path)
-    if found is None:
-        raise EngineUnavailable(f"executable {executable} not found in {path}")
+    names = (executable, *or_named)
+    found = next((there for name in names if (there := _find(name, path))), executable)
+    if "/" not in found:
+        raise EngineUnavailable(f"executable {' or '.join(names)} not found in {path}")
     if not found.startswith("/"):
         raise EngineUnavailable(f"executable {executable} is not an absolute path")
     interpreter = _check_file(Path(found))
@@ -33,6 +36,12 @@ def resolve(executable: str, *, path: str, identity: Identity | None) -> str:
             f"executable {found}: its interpreter {interpreter} may not be run by user {_name(identity)}"
         )
     return found
+
+
+def _find(name: str, path: str) -> str | None:
+    if "/" not in name:
+        return shutil.which(name, mode=os.F_OK, path=path)
+    return name if os.path.lexists(name) else None
 
 
 def check_directory(folder: str, *, identity: Identity | None) -> None:

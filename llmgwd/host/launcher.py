@@ -78,7 +78,7 @@ class Launcher:
 
     def _resolve(self, process: Process, identity: Identity | None) -> Process:
         path = process.environment.get("PATH", executables.PATH)
-        found = executables.resolve(process.argv[0], path=path, identity=identity)
+        found = executables.resolve(process.argv[0], path=path, identity=identity, or_named=process.or_named)
         executables.check_directory(process.working_directory, identity=identity)
         return replace(process, argv=(found, *process.argv[1:]))
 

@@ -1,9 +1,11 @@
-"""Which address and which interface of this node its other nodes reach it by."""
+"""The addresses of this node, and which of them its other nodes reach it by."""
 
 import ipaddress
 import socket
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network
+from pathlib import Path
 from socket import AddressFamily
 from typing import Protocol
 
@@ -12,6 +14,13 @@ import psutil
 # Public addresses that hardly any host routes otherwise than by default. Nothing is sent to them: connecting
 # a datagram socket only chooses the route and with it the source address (connect(2), udp(7)).
 ELSEWHERE = {AddressFamily.AF_INET: "8.8.8.8", AddressFamily.AF_INET6: "2001:4860:4860::8888"}
+LOOPBACK = "lo"
+PORT_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")  # of IPv6, too
+USUAL_PORT_RANGE = (32_768, 60_999)
+
+Network = IPv4Network | IPv6Network
+Held = IPv4Interface | IPv6Interface
+Interfaces = Mapping[str, tuple[Held, ...]]
 
 
 class InterfaceAddress(Protocol):
@@ -20,16 +29,32 @@ class InterfaceAddress(Protocol):
     @property
     def address(self) -> str: ...
 
-
-Addresses = Mapping[str, Iterable[InterfaceAddress]]
+    @property
+    def netmask(self) -> str | None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Management:
-    """Both are empty on a node without a default route, the interface alone where none holds the address."""
+    """`address` is empty on a node without a default route, `interface` where none holds the address.
+
+    `networks` are those of the interface, that of the address itself before the others.
+    """
 
     address: str
     interface: str
+    networks: tuple[Network, ...] = ()
+
+
+def read_interfaces(
+    addresses: Callable[[], Mapping[str, Iterable[InterfaceAddress]]] = psutil.net_if_addrs,
+) -> Interfaces:
+    """The addresses of each interface, with their networks; those of link layers are left out."""
+    found: dict[str, tuple[Held, ...]] = {}
+    for label, entries in addresses().items():
+        name = label.partition(":")[0]  # eth0:1 is a label of an address of eth0
+        held = tuple(one for entry in entries for one in _held(entry))
+        found[name] = found.get(name, ()) + held
+    return found
 
 
 def default_source_address(family: AddressFamily) -> str:
@@ -48,29 +73,52 @@ def default_source_address(family: AddressFamily) -> str:
 
 def find_management(
     configured: str,
+    interfaces: Interfaces,
     *,
     source_address: Callable[[AddressFamily], str] = default_source_address,
-    addresses: Callable[[], Addresses] = psutil.net_if_addrs,
 ) -> Management:
     """The configured address, or the one that the default route uses, IPv4 before IPv6."""
     address = configured or source_address(AddressFamily.AF_INET) or source_address(AddressFamily.AF_INET6)
-    return Management(address, interface_of(address, addresses()) if address else "")
-
-
-def interface_of(address: str, addresses: Addresses) -> str:
-    """The interface that holds the address, empty if none does; the loopback one only if no other does."""
     wanted = _parsed(address)
-    if wanted is None:  # a name: whose address it is may change
-        return ""
-    holders = [
-        interface.partition(":")[0]  # eth0:1 is a label of an address of eth0
-        for interface, held in addresses.items()
-        if any(_parsed(entry.address) == wanted for entry in held)
-    ]
-    return min(holders, key=lambda interface: interface == "lo", default="")
+    holders = [name for name, held in interfaces.items() if any(one.ip == wanted for one in held)]
+    if not holders:  # nobody's, or a name, and whose that is may change
+        return Management(address, "")
+    interface = min(holders, key=lambda name: name == LOOPBACK)
+    held = sorted(interfaces[interface], key=lambda one: one.ip != wanted)
+    return Management(address, interface, tuple(dict.fromkeys(one.network for one in held)))
 
 
-def _parsed(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+def addresses_of(interfaces: Interfaces) -> tuple[str, ...]:
+    """All that this node holds, each once and in its usual form, without a zone."""
+    return tuple(dict.fromkeys(str(one.ip) for held in interfaces.values() for one in held))
+
+
+def is_up(interface: str) -> bool:
+    """Whether it can carry something now: it is switched on and has a link."""
+    state = psutil.net_if_stats().get(interface)
+    return state is not None and state.isup
+
+
+def ephemeral_ports(file: Path = PORT_RANGE) -> tuple[int, int]:
+    """The first and the last port that the kernel gives to whoever does not ask for one (ip(7))."""
+    try:
+        first, last = map(int, file.read_text(encoding="ascii").split())
+    except (OSError, ValueError):
+        return USUAL_PORT_RANGE
+    return first, last
+
+
+def _held(entry: InterfaceAddress) -> Iterable[Held]:
+    address = _parsed(entry.address)
+    if address is None:
+        return
+    whole = address.max_prefixlen
+    mask = _parsed(entry.netmask or "")  # of IPv6 too it comes as an address: ffff:ffff:ffff:ffff::
+    length = whole if mask is None or mask.version != address.version else int(mask).bit_count()
+    yield ipaddress.ip_interface((address, length))
+
+
+def _parsed(address: str) -> IPv4Address | IPv6Address | None:
     """Without the zone, which only says on which interface a link-local address is meant."""
     try:
         return ipaddress.ip_address(address.partition("%")[0])

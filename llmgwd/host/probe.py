@@ -14,7 +14,7 @@ import psutil
 from llmgwd.engines.plan import Http
 from llmgwd.host.cgroup import Cgroup
 
-_TIMEOUT_S = 2.0
+_CONNECT_S = 2.0
 _LARGEST_ANSWER = 1024 * 1024
 _SHOWN = 120
 
@@ -24,7 +24,6 @@ class Probes:
 
     def __init__(self) -> None:
         self._session = aiohttp.ClientSession(
-            timeout=aiohttp.ClientTimeout(total=_TIMEOUT_S),
             connector=aiohttp.TCPConnector(force_close=True, limit=64, ssl=False),
             cookie_jar=aiohttp.DummyCookieJar(),
             headers={"Accept-Encoding": "identity"},
@@ -37,7 +36,7 @@ class Probes:
 
     async def ask(self, http: Http, control_group: str, *, verify_listener: bool) -> str:
         """What stands between the engine and serving its model, as a sentence; empty when nothing does."""
-        status, body = await self._get(http.base_url + http.health_path)
+        status, body = await self._get(http.base_url + http.health_path, http.timeout_s)
         if status != 200:
             return body if status == 0 else f"answers {status}{_message(body)}"
         if verify_listener and (stranger := await asyncio.to_thread(_stranger, http, control_group)):
@@ -45,7 +44,7 @@ class Probes:
         return await self._ask_models(http) if http.served_model else ""
 
     async def _ask_models(self, http: Http) -> str:
-        status, body = await self._get(http.base_url + "/v1/models")
+        status, body = await self._get(http.base_url + "/v1/models", http.timeout_s)
         if status in {401, 403}:
             return f"needs an API key ({status})"
         if status != 200:
@@ -58,7 +57,7 @@ class Probes:
     async def is_listening(self, host: str, port: int) -> bool:
         """Whether something accepts a connection there. A name that does not resolve is not listening yet."""
         try:
-            async with asyncio.timeout(_TIMEOUT_S):
+            async with asyncio.timeout(_CONNECT_S):
                 _, writer = await asyncio.open_connection(host, port)
         except (OSError, TimeoutError, UnicodeError):  # a host name can be one that no resolver takes
             return False
@@ -71,17 +70,18 @@ class Probes:
         """Established connections to the serving port."""
         return await asyncio.to_thread(_established, _port(http))
 
-    async def _get(self, url: str) -> tuple[int, str]:
+    async def _get(self, url: str, timeout_s: float) -> tuple[int, str]:
         """Status and body; status 0 with a sentence where there was no answer."""
         where = urlsplit(url).netloc
+        timeout = aiohttp.ClientTimeout(total=timeout_s)
         try:
-            async with self._session.get(url, allow_redirects=False) as response:
+            async with self._session.get(url, allow_redirects=False, timeout=timeout) as response:
                 body = bytearray()
                 while len(body) < _LARGEST_ANSWER and (piece := await response.content.readany()):
                     body += piece
                 return response.status, body.decode("utf-8", "replace")
         except TimeoutError:
-            return 0, f"no answer from {where} in {_TIMEOUT_S:g} s"
+            return 0, f"no answer from {where} in {timeout_s:g} s"
         except aiohttp.ClientConnectorError as error:
             return 0, f"{where}: {_why(error.os_error)}"
         except (aiohttp.ClientError, OSError) as error:

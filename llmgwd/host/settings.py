@@ -1,7 +1,7 @@
 """Where the configuration lies, and the reading of it."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,10 +30,14 @@ class Places:
         state = _base("XDG_STATE_HOME", home / ".local/state")
         return cls(configuration / "llmgwd/llmgwd.toml", True, str(state / "llmgwd"), str(home))
 
-    def read(self) -> Config:
-        """Raises InvalidConfig, naming the file; a file that is not there says nothing."""
+    def read(self, engines: Collection[str]) -> Config:
+        """`engines`: the names of those that there are. A file that is not there says nothing.
+
+        Raises InvalidConfig, naming the file.
+        """
         return parse_config(
             self._documents(),
+            engines=engines,
             user_mode=self.user_mode,
             state_dir=self.state_dir,
             working_directory=self.working_directory,

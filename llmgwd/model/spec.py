@@ -10,19 +10,17 @@ from typing import Annotated, Final
 
 from llmgwd.model import checks, spec_keys
 from llmgwd.model.errors import InvalidSpec
-from llmgwd.model.spec_keys import COMMAND, ENGINE_NAMES, Defaults, Key, Sidecar, Silence
+from llmgwd.model.spec_keys import COMMAND, Defaults, Key, Sidecar, Silence
 from llmgwd.model.wording import check_known, shown
 
 __all__ = [
     "COMMAND",
-    "ENGINE_NAMES",
     "KEYS",
     "Defaults",
     "ShardSpec",
     "Sidecar",
     "check_id",
     "parse_spec",
-    "read_engine",
     "spec_values",
 ]
 
@@ -33,7 +31,7 @@ NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 # Keys without an effect so far, and the one value of each that asks for none.
 NOT_YET: Final[Mapping[str, object]] = MappingProxyType(
-    {"executor": "", "health_generate": False, "on_unhealthy": "report", "ready_stall_s": 0.0}
+    {"health_generate": False, "on_unhealthy": "report", "ready_stall_s": 0.0}
 )
 
 
@@ -41,7 +39,7 @@ NOT_YET: Final[Mapping[str, object]] = MappingProxyType(
 class ShardSpec:
     """All concrete: every default is filled in. Times in seconds, memory in bytes."""
 
-    engine: Annotated[str, Key("s", spec_keys.engine, spec_keys.required_engine)]
+    engine: Annotated[str, Key("s", checks.word, spec_keys.required_engine)]
     model: Annotated[str, Key("s", checks.line, spec_keys.model_if_taken, none="")]
     served_model_name: Annotated[str, Key("s", checks.line, lambda silence: silence.above["model"], none="")]
     replica_id: Annotated[str, Key("s", checks.line, lambda silence: silence.id)]
@@ -51,6 +49,9 @@ class ShardSpec:
     leader_port: Annotated[int, Key("u", checks.port, none=0)]
     peers: Annotated[tuple[str, ...], Key("as", checks.listed(checks.peer), none=())]
     executor: Annotated[str, Key("s", checks.one_of("mp", "ray"), none="")]
+    data_parallel_balancing: Annotated[
+        str, Key("s", checks.one_of("internal", "hybrid", "external"), none="internal")
+    ]
     host: Annotated[str, Key("s", checks.address, "127.0.0.1")]
     port: Annotated[int, Key("u", checks.port, lambda silence: silence.defaults.port, none=0)]
     gpus: Annotated[tuple[str, ...] | None, Key("as", checks.listed(checks.gpu, unique=True), none=None)]
@@ -98,13 +99,6 @@ KEYS: Final[Mapping[str, str]] = MappingProxyType({name: key.signature for name,
 def check_id(id: str) -> None:
     """Raise InvalidSpec unless `id` can be a shard's."""
     checks.shard_id("id", id)
-
-
-def read_engine(values: Mapping[str, object]) -> str:
-    """The engine that a spec is for, which has to be known before its Defaults are. Raises InvalidSpec."""
-    if "engine" not in values:
-        raise InvalidSpec(spec_keys.ENGINE_REQUIRED)
-    return spec_keys.engine("engine", values["engine"])
 
 
 def parse_spec(id: str, values: Mapping[str, object], defaults: Defaults) -> ShardSpec:

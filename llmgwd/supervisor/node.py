@@ -81,8 +81,9 @@ class Node:
         except (EngineUnavailable, InvalidSpec) as refusal:
             warnings.append(str(refusal))
         try:
+            self._planner.check_node(spec)
             self._planner.check_claims(plan, spec, [one for one in self._live() if one.id != id])
-        except ResourceBusy as refusal:
+        except (InvalidSpec, ResourceBusy) as refusal:
             warnings.append(str(refusal))
         return spec, replace(plan, warnings=tuple(warnings))
 
@@ -109,6 +110,7 @@ class Node:
             if there is not None:
                 await there.wait()  # it may still be writing its end into the record that is replaced
             await self._check_name_free(id)
+            self._planner.check_node(spec)
             resolved = await asyncio.to_thread(self._world.launcher.resolve, spec, plan)
             record = self._new_record(id, spec, resolved, there)
             keeper = await self._accept(record, there)
@@ -263,6 +265,8 @@ class Node:
         self._keepers[record.id] = keeper
         self.starts += 1
         log.info("shard %s: accepted", record.id, extra=reporting.fields(record))
+        for warning in record.plan.warnings:
+            log.warning("shard %s: %s", record.id, warning, extra=reporting.fields(record))
         self.listener.added(shard)
         self.counts_changed.set()
         return keeper

@@ -4,47 +4,60 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 
 from llmgwd.config import Config
-from llmgwd.engines import registry
-from llmgwd.engines.plan import NodeFacts, Plan
-from llmgwd.host.accelerators import Gpu
+from llmgwd.engines.facts import NodeFacts, find_gpu
+from llmgwd.engines.plan import Plan
+from llmgwd.engines.registry import Engines
+from llmgwd.engines.replica import is_unusable
 from llmgwd.model.errors import InvalidSpec, ResourceBusy, SpecConflict
-from llmgwd.model.spec import Defaults, ShardSpec, check_id, parse_spec, read_engine
-from llmgwd.model.wording import as_typed
+from llmgwd.model.spec import COMMAND, Defaults, ShardSpec, check_id, parse_spec
+from llmgwd.model.wording import as_typed, refuse
 from llmgwd.supervisor.record import Record
 
 
 @dataclass(slots=True)
 class Planner:
-    """`config` is replaced when the files are read again."""
+    """`config` and `facts` are replaced when the files are read again."""
 
     config: Config
+    engines: Engines
     facts: NodeFacts
-    gpus: tuple[Gpu, ...] = ()
     user_mode: bool = False
 
     def plan(self, id: str, values: Mapping[str, object]) -> tuple[ShardSpec, Plan]:
         """Raises InvalidSpec or LimitExceeded, naming the key."""
         check_id(id)
-        name = read_engine(values)
-        engine = registry.find(name)
-        configured = self.config.engine(name)
+        engine = self.engines.asked(values)
+        configured = self.config.engine(engine.name)
         if not configured.enabled:
-            raise InvalidSpec(f"engine: {name} is not enabled in this node's configuration")
+            raise InvalidSpec(f"engine: {engine.name} is not enabled in this node's configuration")
+        traits = engine.traits
         defaults = Defaults(
-            port=engine.default_port,
-            health_path=engine.health_path,
-            executable=configured.executable or engine.default_executable,
+            port=traits.port,
+            health_path=traits.health_path,
+            executable=configured.executable or traits.executable,
             user=configured.user,
             group=configured.group,
             working_directory=configured.working_directory,
             stop_timeout_s=self.config.agent.stop_timeout_s,
             rendezvous_timeout_s=self.config.agent.rendezvous_timeout_s,
-            takes_model=engine.takes_model,
-            takes_args=engine.takes_args,
+            takes_model=traits.takes_model,
+            takes_args=traits.takes_args,
             takes_user=not self.user_mode,
         )
         spec = parse_spec(id, values, defaults)
         return spec, engine.plan(spec, self.facts, configured.args, configured.environment)
+
+    def check_node(self, spec: ShardSpec) -> None:
+        """Raises InvalidSpec where this node cannot be one of several."""
+        # What a `command` does is not known here: its ranks may be on one machine.
+        if spec.nodes == 1 or spec.engine == COMMAND or not is_unusable(self.facts.management_address):
+            return
+        has = self.facts.management_address or "none"
+        raise refuse(
+            "nodes",
+            spec.nodes,
+            f"1 on this node, whose management address is {has}: set management_address in its configuration",
+        )
 
     def check_claims(self, plan: Plan, spec: ShardSpec, live: Iterable[Record]) -> None:
         """Raises ResourceBusy, naming the port or GPU and who holds it."""
@@ -59,7 +72,8 @@ class Planner:
 
     def _uuid(self, gpu: str) -> str:
         """An index and a UUID may name the same GPU."""
-        return next((known.uuid or gpu for known in self.gpus if gpu in {str(known.index), known.uuid}), gpu)
+        known = find_gpu(gpu, self.facts.gpus)
+        return known.uuid or str(known.index) if known else gpu
 
 
 def check_same(id: str, running: ShardSpec, asked: ShardSpec) -> None:

@@ -15,12 +15,13 @@ from llmgwd.model.cpus import bitmask
 from llmgwd.model.errors import EngineUnavailable, StateNotSaved
 from llmgwd.model.identifiers import ENGINE
 from llmgwd.model.lifecycle import Fact
+from llmgwd.model.spec import ShardSpec
 from llmgwd.supervisor.record import Record
 from llmgwd.supervisor.shard import Shard
 
 _STEP_S = 0.01
 _LEFTOVER_S = 5.0
-_LEADER_STEP_S = 0.25
+_RENDEZVOUS_STEP_S = 0.25
 _INFINITY = 2**64 - 1
 
 
@@ -50,7 +51,7 @@ async def open_gates(shard: Shard) -> None:
     for process in shard.record.plan.processes:
         running = shard.running[process.name]
         for target in process.waits_for:
-            if not running.opened and not await _wait_for_leader(shard, process.name, target):
+            if not running.opened and not await _rendezvous(shard, process.name, target):
                 return
         if running.opened:
             continue
@@ -149,21 +150,28 @@ async def _clear(shard: Shard) -> None:
         await Cgroup(scope.control_group).wait_empty()
 
 
-async def _wait_for_leader(shard: Shard, name: str, target: str) -> bool:
+async def _rendezvous(shard: Shard, name: str, target: str) -> bool:
     """Whether `host:port` accepted a connection in time. Names are looked up anew at each try."""
+    host, _, port = target.rpartition(":")
+    where = f"{target} ({_whose(shard.record.spec, host)})"
     limit = shard.record.spec.rendezvous_timeout_s
     until = shard.record.leader_until.get(name) or time.monotonic() + limit
     shard.note(
         keep=True,
-        reason=f"{name} waits for {target} (leader)",
+        reason=f"{name} waits for {where}",
         leader_until={**shard.record.leader_until, name: until},
     )
-    host, _, port = target.rpartition(":")
     while True:
         if await shard.world.probes.is_listening(host.strip("[]"), int(port)):
             return True
         left = until - time.monotonic()
         if left <= 0:
-            shard.tell(Fact.TIME_UP, f"{target} (leader) not listening after {limit:g} s")
+            shard.tell(Fact.TIME_UP, f"{where} not listening after {limit:g} s")
             return False
-        await asyncio.sleep(min(left, _LEADER_STEP_S))
+        await asyncio.sleep(min(left, _RENDEZVOUS_STEP_S))
+
+
+def _whose(spec: ShardSpec, host: str) -> str:
+    """Rank 0 waits for its own head, or for its peers where those come first."""
+    is_peer = spec.rank == 0 and any(peer.partition(":")[0] == host for peer in spec.peers)
+    return "peer" if is_peer else "leader"

@@ -15,7 +15,7 @@ from llmgwd.bus.calls import Caller
 from llmgwd.bus.library import Variant
 from llmgwd.bus.objects import Objects
 from llmgwd.bus.values import plain
-from llmgwd.host.accelerators import Gpu
+from llmgwd.engines.facts import Gpu
 from llmgwd.host.journal_text import Line
 from llmgwd.host.rdma import RdmaPort
 from llmgwd.model.errors import EngineUnavailable, InvalidConfig, InvalidSpec, NoSuchShard
@@ -255,13 +255,17 @@ async def test_claims_of_gpus_come_and_go_with_their_shard(world: FakeWorld, sea
     assert (holders(), seat.told()[-1]) == (["", "b"], ("", "PropertiesChanged", "Ends", "Gpus"))
 
 
+def public(port: RdmaPort) -> dict[str, object]:
+    return {name: value for name, value in asdict(port).items() if name != "roce_v2"}
+
+
 async def test_the_node_says_what_it_is(world: FakeWorld, seat: Seat) -> None:
     await ready(world, seat)
     await stopped(world)
     assert {name: plain(value) for name, value in seat.manager.properties().items()} == {
         "Version": "0.1", "NodeName": "node1", "ManagementAddress": "10.0.0.1",
         "ManagementInterface": "eth0", "NcclIbGidIndex": 3,
-        "RdmaDevices": [asdict(port) for port in ABOUT.rdma],
+        "RdmaDevices": [public(port) for port in ABOUT.rdma],
         "Gpus": [asdict(gpu) | {"shard": ""} for gpu in ABOUT.gpus],
         "Engines": ["command", "vllm"], "Warnings": ["look here"], "Starts": 1, "Ends": {"stopped": 1},
     }  # fmt: skip

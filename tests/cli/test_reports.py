@@ -162,65 +162,6 @@ def test_any_id_works(node: FakeNode) -> None:
         assert node.run("status", "--json", "--", shard_id).json["id"] == shard_id
 
 
-def test_the_node_shows_what_it_has_and_what_looks_wrong(node: FakeNode) -> None:
-    gpu = {
-        "index": 0,
-        "uuid": "GPU-1",
-        "name": "H100",
-        "vendor": "nvidia",
-        "memory_bytes": 80 << 30,
-        "shard": "a",
-    }
-    port = {
-        "device": "mlx5_0", "port": 1, "link_layer": "Ethernet", "state": "ACTIVE", "interface": "eth0",
-        "gid_index": 3, "gid": "::ffff:10.0.0.3",
-    }  # fmt: skip
-    properties = {
-        "Version": "0.1.0", "NodeName": "gpu-3", "ManagementAddress": "10.0.0.3",
-        "ManagementInterface": "eth0", "NcclIbGidIndex": 3, "RdmaDevices": [port], "Gpus": [gpu],
-        "Engines": ["command", "vllm"], "Warnings": ["memlock is limited to 64 KiB"],
-        "Starts": 12, "Ends": {"stopped": 9, "exited": 2},
-    }  # fmt: skip
-    node.do("set", what="node", value=properties)
-
-    assert node.run("node") == Outcome(
-        0,
-        """\
-Node:            gpu-3
-Version:         0.1.0
-Address:         10.0.0.3 (eth0)
-NCCL GID index:  3
-Engines:         command, vllm
-Starts:          12
-Ends:            2 exited, 9 stopped
-
-GPU  VENDOR  NAME  MEMORY  SHARD  UUID
-0    nvidia  H100  80 GiB  a      GPU-1
-
-RDMA    PORT  LINK      STATE   INTERFACE  GID INDEX  GID
-mlx5_0  1     Ethernet  ACTIVE  eth0       3          ::ffff:10.0.0.3
-
-Warning:  memlock is limited to 64 KiB
-""",
-    )
-    outcome = node.run("node", "--json")
-    assert (outcome.status, outcome.err) == (0, "")
-    assert outcome.json == {
-        "version": "0.1.0", "node_name": "gpu-3", "management_address": "10.0.0.3",
-        "management_interface": "eth0", "nccl_ib_gid_index": 3, "rdma_devices": [port], "gpus": [gpu],
-        "engines": ["command", "vllm"], "warnings": ["memlock is limited to 64 KiB"], "starts": 12,
-        "ends": {"stopped": 9, "exited": 2},
-    }  # fmt: skip
-
-
-def test_a_node_without_hardware_shows_only_what_it_has(node: FakeNode) -> None:
-    assert node.run("node") == Outcome(
-        0,
-        "Node:     gpu-3\nVersion:  0.1.0\nAddress:  10.0.0.3 (eth0)\n"
-        "Engines:  command, llama-cpp, vllm\nStarts:   0\n",
-    )
-
-
 def test_orphans_are_listed_with_what_kills_them(node: FakeNode) -> None:
     orphan = {
         "unit": "llmgw-shard-old.scope", "control_group": "/llmgw.slice/llmgw-shard-old.scope",

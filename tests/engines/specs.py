@@ -1,31 +1,56 @@
 """Material for tests of the builders: a spec as the daemon makes it, and the plan that becomes of it."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
-from llmgwd.engines.plan import NodeFacts, Plan
-from llmgwd.engines.registry import ENGINES
+from llmgwd.engines.facts import Gpu, NodeFacts
+from llmgwd.engines.plan import Plan
+from llmgwd.engines.registry import Engines
 from llmgwd.model.spec import Defaults, ShardSpec, parse_spec
 
-NVIDIA = NodeFacts("10.0.0.1", "eth0", -1, "nvidia")
-AMD = replace(NVIDIA, gpu_vendor="amd")
+NVIDIA = NodeFacts(
+    management_address="10.0.0.1",
+    management_interface="eth0",
+    gpus=tuple(Gpu(index, f"GPU-{index}", "H100", "nvidia", 80 << 30) for index in range(8)),
+    addresses=("127.0.0.1", "10.0.0.1", "fd00::1"),
+)
+AMD = replace(NVIDIA, gpus=tuple(replace(gpu, name="MI300X", vendor="amd") for gpu in NVIDIA.gpus))
+NO_GPU = replace(NVIDIA, gpus=())
+# Rank 0 is on LEADER, rank 1 on WORKER, rank 2 on THIRD; the same with IPv6 alone.
+LEADER = replace(NVIDIA, nccl_ib_gid_index=3)
+WORKER = replace(LEADER, management_address="10.0.0.2", management_interface="bond0.12", addresses=())
+THIRD = replace(WORKER, management_address="10.0.0.3", management_interface="br0")
+LEADER6 = replace(LEADER, management_address="fd00::1", nccl_ib_gid_index=-1)
+WORKER6 = replace(WORKER, management_address="fd00::2", nccl_ib_gid_index=-1)
+NOWHERE = replace(NVIDIA, management_address="", management_interface="")
 NOTHING: Mapping[str, str] = {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A golden plan: what these `values` of a spec become. `args` and `environment` are configured."""
+
+    values: Mapping[str, object]
+    plan: Plan
+    facts: NodeFacts = NVIDIA
+    args: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 def spec(engine: str, **values: object) -> ShardSpec:
     """With what the engine itself says where `values` are silent."""
-    builder = ENGINES[engine]
+    traits = Engines()[engine].traits
     defaults = Defaults(
-        port=builder.default_port,
-        health_path=builder.health_path,
-        executable=builder.default_executable,
+        port=traits.port,
+        health_path=traits.health_path,
+        executable=traits.executable,
         user="llmgw",
         group="",
         working_directory="/var/lib/llmgw",
         stop_timeout_s=60.0,
         rendezvous_timeout_s=300.0,
-        takes_model=builder.takes_model,
-        takes_args=builder.takes_args,
+        takes_model=traits.takes_model,
+        takes_args=traits.takes_args,
     )
     return parse_spec("a", {"engine": engine, **values}, defaults)
 
@@ -39,5 +64,15 @@ def plan(
     **values: object,
 ) -> Plan:
     """What the builder makes of these values of a spec."""
-    builder = ENGINES[engine]
+    builder = Engines()[engine]
     return builder.plan(spec(engine, **values), facts, configured_args, configured_environment)
+
+
+def plan_of(engine: str, case: Case) -> Plan:
+    return plan(
+        engine,
+        facts=case.facts,
+        configured_args=case.args,
+        configured_environment=case.environment,
+        **case.values,
+    )

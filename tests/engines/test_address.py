@@ -1,6 +1,10 @@
+from typing import Any
+
 import pytest
 
-from llmgwd.engines.address import base_url, host_port
+from llmgwd.engines.address import base_url, host_port, http_of
+from llmgwd.engines.plan import Http
+from tests.engines.specs import spec
 
 
 @pytest.mark.parametrize(
@@ -33,3 +37,22 @@ def test_every_address_is_told_to_others_as_the_one_given() -> None:
     assert base_url("::", 80, instead_of_any="10.0.0.1") == "http://10.0.0.1:80"
     assert base_url("0.0.0.0", 80, instead_of_any="fd00::1") == "http://[fd00::1]:80"
     assert base_url("10.0.0.2", 80, instead_of_any="10.0.0.1") == "http://10.0.0.2:80"
+
+
+@pytest.mark.parametrize(
+    ("values", "http"),
+    [
+        ({"port": 80, "health_path": "/up"}, Http("http://127.0.0.1:80", "/up", "")),
+        ({"port": 80, "health_path": "/up", "model": "m"}, Http("http://127.0.0.1:80", "/up", "m")),
+        (
+            {"host": "::", "port": 80, "health_path": "/", "model": "m", "served_model_name": "a"},
+            Http("http://[::1]:80", "/", "a", timeout_s=2.0, is_endpoint=True),
+        ),
+        ({"host": "fd00::1", "port": 80, "health_path": "/"}, Http("http://[fd00::1]:80", "/", "")),
+        ({"port": 80, "model": "m"}, None),
+    ],
+)
+def test_a_shard_is_asked_where_it_serves_and_for_what_it_serves(
+    values: dict[str, Any], http: Http | None
+) -> None:
+    assert http_of(spec("command", command=["a"], **values)) == http

@@ -1,117 +1,53 @@
-from llmgwd.engines.plan import Http, Plan, Process
-from tests.engines.specs import plan
+from collections.abc import Mapping
+from typing import Any
 
-RAY = ["/opt/ray", "start", "--head", "--block"]
+import pytest
+
+from llmgwd.engines.command import Command
+from llmgwd.engines.engine import Traits
+from llmgwd.model.errors import InvalidSpec
+from tests.engines.specs import LEADER, plan
+
+PAIR: Mapping[str, Any] = {"nodes": 2, "rank": 0, "leader_address": "10.0.0.1", "leader_port": 6379}
 
 
-def test_a_command_alone_is_ready_by_staying_alive() -> None:
-    made = plan("command", command=["/bin/sleep", "100"])
-    assert made == Plan(
-        processes=(Process("engine", ("/bin/sleep", "100"), {}, "/var/lib/llmgw", ()),),
-        ports=(),
-        http=None,
-        warnings=(),
+def test_nothing_is_known_of_it() -> None:
+    assert Command.traits == Traits(takes_model=False, takes_args=False)
+    assert (Command.traits.executable, Command.traits.port, Command.traits.health_path) == ("", 0, "")
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ({"args": ["-v"]}, "args: not for engine command"),
+        ({"executor": "ray"}, "executor: got 'ray', takes nothing: command has none"),
+        ({"command": []}, "command: got none, takes a program and its arguments"),
+        ({"waits_for_leader": True}, "leader_address: required when a process waits for the leader"),
+    ],
+)
+def test_what_it_cannot_do_is_refused_by_key(values: dict[str, Any], text: str) -> None:
+    with pytest.raises(InvalidSpec) as refusal:
+        plan("command", **{"command": ["serve"], **values})
+    assert refusal.value.text == text
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1", "localhost", "node.localhost", "0.0.0.0", "::"])
+def test_a_leader_whom_nobody_else_reaches_is_a_warning_for_its_ranks_may_be_here(address: str) -> None:
+    made = plan("command", command=["serve"], **{**PAIR, "leader_address": address})
+    text = f"leader_address: ranks on other nodes do not reach the leader by {address}"
+    assert made.warnings == (text,)
+
+
+def test_a_leader_port_that_anybody_may_have_got_is_a_warning_on_every_rank() -> None:
+    text = (
+        "leader_port: 60999 is one of those that the kernel gives to anybody "
+        "(32768 to 60999, net.ipv4.ip_local_port_range)"
     )
+    pair = {**PAIR, "leader_port": 60999}
+    made = [plan("command", command=["serve"], facts=LEADER, **{**pair, "rank": rank}) for rank in (0, 1)]
+    assert [one.warnings for one in made] == [(text,), (text,)]
 
 
-def test_sidecars_come_first_in_their_order_and_share_the_environment() -> None:
-    made = plan(
-        "command",
-        configured_environment={"A": "configured", "B": "configured"},
-        command=["serve", "a b", "*", ""],
-        sidecars=[{"name": "ray-head", "command": RAY}, {"name": "exporter", "command": ["exporter"]}],
-        model="org/m",
-        host="0.0.0.0",
-        port=9000,
-        health_path="/up",
-        gpus=["GPU-1"],
-        environment={"B": "spec"},
-        working_directory="/srv",
-    )
-    environment = {
-        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
-        "CUDA_VISIBLE_DEVICES": "GPU-1",
-        "A": "configured",
-        "B": "spec",
-    }
-    assert made == Plan(
-        processes=(
-            Process("ray-head", tuple(RAY), environment, "/srv", ()),
-            Process("exporter", ("exporter",), environment, "/srv", ()),
-            Process("engine", ("serve", "a b", "*", ""), environment, "/srv", ()),
-        ),
-        ports=(9000,),
-        http=Http("http://127.0.0.1:9000", "/up", "org/m"),
-        warnings=(),
-    )
-
-
-def test_without_a_name_the_model_is_not_asked_for() -> None:
-    made = plan("command", command=["serve"], port=9000, health_path="/")
-    assert made.http == Http("http://127.0.0.1:9000", "/", "")
-
-
-def test_the_first_process_of_the_leader_never_waits_and_what_follows_it_does() -> None:
-    made = plan(
-        "command",
-        command=["serve"],
-        waits_for_leader=True,
-        sidecars=[
-            {"name": "head", "command": ["head"], "waits_for_leader": True},
-            {"name": "joins", "command": ["joins"], "waits_for_leader": True},
-            {"name": "free", "command": ["free"]},
-        ],
-        leader_address="10.0.0.1",
-        leader_port=6379,
-    )
-    waits = {process.name: process.waits_for for process in made.processes}
-    leader = ("10.0.0.1:6379",)
-    assert waits == {"head": (), "joins": leader, "free": (), "engine": leader}
-    assert made.ports == (6379,)
-
-
-def test_a_leader_without_sidecars_never_waits() -> None:
-    made = plan(
-        "command",
-        command=["serve"],
-        waits_for_leader=True,
-        nodes=2,
-        rank=0,
-        leader_address="10.0.0.1",
-        leader_port=6379,
-    )
-    assert made.processes[0].waits_for == ()
-    assert made.ports == (6379,)
-
-
-def test_every_process_of_another_rank_waits_if_it_says_so_and_claims_no_port_of_the_leader() -> None:
-    made = plan(
-        "command",
-        command=["serve"],
-        waits_for_leader=True,
-        sidecars=[{"name": "worker", "command": ["worker"], "waits_for_leader": True}],
-        nodes=2,
-        rank=1,
-        leader_address="fd00::1",
-        leader_port=6379,
-    )
-    assert [process.waits_for for process in made.processes] == [("[fd00::1]:6379",), ("[fd00::1]:6379",)]
-    assert made.ports == ()
-
-
-def test_a_leader_that_meets_the_others_where_it_serves_claims_one_port() -> None:
-    made = plan(
-        "command",
-        command=["serve"],
-        port=9000,
-        nodes=2,
-        rank=0,
-        leader_address="10.0.0.1",
-        leader_port=9000,
-    )
-    assert made.ports == (9000,)
-
-
-def test_nobody_meets_at_a_leader_that_nobody_waits_for() -> None:
-    made = plan("command", command=["serve"], port=9000, leader_address="10.0.0.1", leader_port=6379)
-    assert made.ports == (9000,)
+def test_gpus_that_the_node_has_not_got_are_a_warning_and_their_number_is_none() -> None:
+    text = "gpus: 8, GPU-x not among the GPUs of this node (0, 1, 2, 3, 4, 5, 6, 7)"
+    assert plan("command", command=["serve"], gpus=["0", "8", "GPU-1", "GPU-x"]).warnings == (text,)

@@ -1,104 +1,26 @@
+"""llama.cpp: what its builder refuses, and whose arguments are whose."""
+
 from typing import Any
 
 import pytest
 
-from llmgwd.engines.plan import Http, Plan, Process
 from llmgwd.model.errors import InvalidSpec
-from tests.engines.specs import plan
+from tests.engines.specs import LEADER, WORKER, plan
 
-
-def test_a_model_alone_is_served_with_every_default() -> None:
-    # fmt: off
-    argv = (
-        "llama-server",
-        "-m", "/models/m.gguf",
-        "--alias", "/models/m.gguf",
-        "--host", "127.0.0.1",
-        "--port", "8080",
-        "--metrics",
-    )
-    # fmt: on
-    assert plan("llama-cpp", model="/models/m.gguf") == Plan(
-        processes=(Process("engine", argv, {}, "/var/lib/llmgw", ()),),
-        ports=(8080,),
-        http=Http("http://127.0.0.1:8080", "/health", "/models/m.gguf"),
-        warnings=(),
-    )
-
-
-def test_every_key_of_the_spec_becomes_its_option() -> None:
-    made = plan(
-        "llama-cpp",
-        configured_args=("--ctx-size", "4096"),
-        configured_environment={"LLAMA_CACHE": "/var/cache/llama"},
-        model="m.gguf",
-        served_model_name="org/m:7b",
-        host="fd00::1",
-        port=9000,
-        gpus=["0", "1"],
-        tensor_parallel=2,
-        health_path="/v1/health",
-        args=["-ngl", "99", "--device", "CUDA0"],
-        environment={"CUDA_VISIBLE_DEVICES": "7"},
-        executable="/opt/llama/llama-server",
-        working_directory="/models",
-    )
-    # fmt: off
-    argv = (
-        "/opt/llama/llama-server",
-        "-m", "m.gguf",
-        "--alias", "org/m:7b",
-        "--host", "fd00::1",
-        "--port", "9000",
-        "--split-mode", "row",
-        "--metrics",
-        "--ctx-size", "4096",
-        "-ngl", "99", "--device", "CUDA0",
-    )
-    # fmt: on
-    environment = {
-        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
-        "CUDA_VISIBLE_DEVICES": "7",
-        "LLAMA_CACHE": "/var/cache/llama",
-    }
-    assert made == Plan(
-        processes=(Process("engine", argv, environment, "/models", ()),),
-        ports=(9000,),
-        http=Http("http://[fd00::1]:9000", "/v1/health", "org/m:7b"),
-        warnings=(),
-    )
-
-
-def test_no_gpu_at_all_is_said_to_builds_that_know_no_variables() -> None:
-    made = plan("llama-cpp", model="m.gguf", gpus=[])
-    # fmt: off
-    argv = (
-        "llama-server",
-        "-m", "m.gguf",
-        "--alias", "m.gguf",
-        "--host", "127.0.0.1",
-        "--port", "8080",
-        "--device", "none",
-        "--metrics",
-    )
-    # fmt: on
-    environment = {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": ""}
-    assert made.processes == (Process("engine", argv, environment, "/var/lib/llmgw", ()),)
-
-
-def test_layers_are_split_where_a_pipeline_is_asked_for() -> None:
-    argv = plan("llama-cpp", model="m.gguf", pipeline_parallel=2).processes[0].argv
-    assert argv[9:] == ("--split-mode", "layer", "--metrics")
+REPLICA = {"nodes": 2, "rank": 0, "leader_address": "10.0.0.1", "leader_port": 5005, "peers": ["10.0.0.2"]}
+REACHED = "an address by which the other nodes reach the leader"
+WORKS = REPLICA | {"rank": 1}
 
 
 @pytest.mark.parametrize(
     ("values", "text"),
     [
-        (
-            {"nodes": 2, "rank": 1, "leader_address": "10.0.0.1", "leader_port": 50052},
-            "nodes: got 2, takes 1: llama-cpp on several nodes is not supported yet by this version",
-        ),
+        ({"executor": "mp"}, "executor: got 'mp', takes nothing: llama-cpp has none"),
         ({"data_parallel": 2}, "data_parallel: got 2, takes 1: llama-cpp has none"),
+        (
+            {"data_parallel_balancing": "hybrid"},
+            "data_parallel_balancing: got 'hybrid', takes internal: llama-cpp has none",
+        ),
         (
             {"tensor_parallel": 2, "pipeline_parallel": 3},
             "pipeline_parallel: got 3, takes 1 where tensor_parallel is more than 1",
@@ -111,6 +33,7 @@ def test_layers_are_split_where_a_pipeline_is_asked_for() -> None:
             {"served_model_name": "a "},
             "served_model_name: got 'a ', takes a name without commas and without blanks at its ends",
         ),
+        ({"peers": ["10.0.0.2"]}, "peers: got 1, takes 0: the address of every other node"),
         ({"args": ["-m", "x"]}, "args: got -m, which the key model sets: use model"),
         ({"args": ["-a", "x"]}, "args: got -a, which the key served_model_name sets: use served_model_name"),
         ({"args": ["--metrics"]}, "args: got --metrics, which is always set: leave it out"),
@@ -126,11 +49,92 @@ def test_layers_are_split_where_a_pipeline_is_asked_for() -> None:
     ],
 )
 def test_what_it_cannot_do_is_refused_by_key(values: dict[str, Any], text: str) -> None:
-    with pytest.raises(InvalidSpec) as refusal:
-        plan("llama-cpp", **{"model": "m.gguf", **values})
-    assert refusal.value.text == text
+    assert refusal(values) == text
 
 
-def test_options_that_the_builder_leaves_alone_are_the_specs_to_give() -> None:
-    args = ["-sm", "none", "--device", "CUDA0", "--mod", "-hf"]
-    assert plan("llama-cpp", model="m.gguf", args=args).processes[0].argv[-6:] == tuple(args)
+@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ({"leader_address": "127.0.0.1"}, f"leader_address: got '127.0.0.1', takes {REACHED} (nodes is 2)"),
+        ({"leader_port": 80}, "leader_port: got 80, takes 1024 to 65535: engines run without root"),
+        ({"leader_port": 8080}, "leader_port: got 8080, takes another one than port"),
+        ({"tensor_parallel": 2}, "tensor_parallel: got 2, takes 1 over several nodes: they share by layers"),
+        ({"executor": "ray"}, "executor: got 'ray', takes nothing: llama-cpp has none"),
+        ({"data_parallel": 2}, "data_parallel: got 2, takes 1: llama-cpp has none"),
+    ],
+)
+def test_what_a_replica_cannot_be_is_refused_on_each_of_its_nodes(
+    rank: int, values: dict[str, Any], text: str
+) -> None:
+    assert refusal(REPLICA | {"rank": rank} | values) == text
+
+
+@pytest.mark.parametrize(
+    ("peers", "text"),
+    [
+        ([], "got 0, takes 1: the address of every other node"),
+        (["10.0.0.2", "10.0.0.3"], "got 2, takes 1: the address of every other node"),
+        (["127.0.0.1"], "got '127.0.0.1', takes addresses by which this node reaches the others"),
+        (["localhost:5005"], "got 'localhost:5005', takes addresses by which this node reaches the others"),
+        (["0.0.0.0:1"], "got '0.0.0.0:1', takes addresses by which this node reaches the others"),
+        (["fd00::2"], "got 'fd00::2', takes IPv4 addresses or names: rpc-server knows no IPv6"),
+        (["[fd00::2]:5005"], "got '[fd00::2]:5005', takes IPv4 addresses or names: rpc-server knows no IPv6"),
+        (["[fd00::2]"], "got '[fd00::2]', takes IPv4 addresses or names: rpc-server knows no IPv6"),
+        (["10.0.0.2:x"], "got '10.0.0.2:x', takes ports from 1 to 65535"),
+        (["10.0.0.2:"], "got '10.0.0.2:', takes ports from 1 to 65535"),
+        (["10.0.0.2:0"], "got '10.0.0.2:0', takes ports from 1 to 65535"),
+        (["10.0.0.2:65536"], "got '10.0.0.2:65536', takes ports from 1 to 65535"),
+    ],
+)
+def test_peers_that_the_leader_would_leave_out_without_a_word_are_refused(
+    peers: list[str], text: str
+) -> None:
+    assert refusal(REPLICA | {"peers": peers}) == f"peers: {text}"
+
+
+def test_a_peer_is_named_once() -> None:
+    values = REPLICA | {"nodes": 3, "peers": ["10.0.0.2", "10.0.0.2:5005"]}
+    assert refusal(values) == "peers: got '10.0.0.2:5005', takes each of them once"
+
+
+def test_a_worker_needs_no_peers() -> None:
+    values: dict[str, Any] = WORKS | {"peers": []}
+    assert plan("llama-cpp", facts=WORKER, model="m.gguf", **values).ports == (5005,)
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        (REPLICA | {"args": ["--rpc", "x"]}, "args: got --rpc, which the key peers sets: use peers"),
+        (WORKS | {"args": ["-H", "x"]}, "args: got -H, which is always set: leave it out"),
+        (
+            WORKS | {"args": ["-p", "1"]},
+            "args: got -p, which the key leader_port sets: use leader_port",
+        ),
+        (WORKS | {"gpus": [], "args": ["-d", "x"]}, "args: got -d, which the key gpus sets: use gpus"),
+    ],
+)
+def test_args_of_a_rank_are_its_own_programs(values: dict[str, Any], text: str) -> None:
+    assert refusal(values) == text
+
+
+def refusal(values: dict[str, Any]) -> str:
+    with pytest.raises(InvalidSpec) as refused:
+        plan("llama-cpp", facts=LEADER, **{"model": "m.gguf", **values})
+    return refused.value.text
+
+
+@pytest.mark.parametrize(
+    ("values", "args"),
+    [
+        ({}, ["-sm", "none", "--device", "CUDA0", "--mod", "-hf", "--rpc", "10.0.0.9:5005"]),
+        (REPLICA, ["-sm", "none", "--device", "RPC0"]),
+        (WORKS, ["-m", "512", "-d", "CUDA0", "-c", "-t", "8", "--metrics"]),
+    ],
+)
+def test_options_that_the_builder_leaves_alone_are_the_specs_to_give(
+    values: dict[str, Any], args: list[str]
+) -> None:
+    made = plan("llama-cpp", facts=LEADER, **{"model": "m.gguf", "args": args, **values})
+    assert made.processes[0].argv[-len(args) :] == tuple(args)

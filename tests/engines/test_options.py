@@ -1,6 +1,6 @@
 import pytest
 
-from llmgwd.engines.options import ALWAYS_SET, refuse_repeated
+from llmgwd.engines.options import ALWAYS_SET, check_args, refuse_repeated
 from llmgwd.model.errors import InvalidSpec
 
 KEYS = {
@@ -77,3 +77,23 @@ def test_everything_else_passes(argparse: bool) -> None:
         "-x2",
     ]
     refuse_repeated(others, KEYS, argparse=argparse)
+
+
+@pytest.mark.parametrize(
+    ("configured", "own", "text"),
+    [
+        (["--port=1"], ["-n2"], "args of the configuration: got --port, which the key port sets: use port"),
+        (["--other"], ["-n2"], "args: got -n2, which the key nodes sets: use nodes"),
+        (["--metrics"], [], "args of the configuration: got --metrics, which is always set: leave it out"),
+    ],
+)
+def test_configured_arguments_come_first_and_are_held_to_the_same(
+    configured: list[str], own: list[str], text: str
+) -> None:
+    with pytest.raises(InvalidSpec) as refusal:
+        check_args(configured, own, KEYS, argparse=True)
+    assert refusal.value.text == text
+
+
+def test_arguments_that_repeat_nothing_pass() -> None:
+    check_args(["--other"], ["-n2"], KEYS, argparse=False)

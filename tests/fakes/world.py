@@ -5,7 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from llmgwd.config import AgentConfig, Config, EngineConfig
-from llmgwd.engines.plan import NodeFacts
+from llmgwd.engines.facts import NodeFacts
+from llmgwd.engines.registry import Engines
 from llmgwd.host import gate
 from llmgwd.host.scope_names import scope_name
 from llmgwd.model.lifecycle import State
@@ -22,7 +23,7 @@ from tests.fakes.scopes import FakeScopes
 
 _PATIENCE_S = 10.0
 _STEP_S = 0.001
-FACTS = NodeFacts("10.0.0.1", "eth0", -1, "")
+FACTS = NodeFacts(management_address="10.0.0.1", management_interface="eth0")
 
 
 class Story(Listener):
@@ -84,7 +85,7 @@ class FakeWorld:
     def new_node(self) -> Node:
         engine = EngineConfig(user="nobody", working_directory=str(self.folder))
         config = Config(agent=self.agent, engines={"command": engine, "llama-cpp": engine})
-        self.node = Node(self.world, Planner(config, FACTS))
+        self.node = Node(self.world, Planner(config, Engines(), FACTS))
         self.node.listener = self.story
         return self.node
 

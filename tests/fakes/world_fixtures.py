@@ -35,7 +35,7 @@ async def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
         (serving, "_EAGER_S"),
         (serving, "_REQUEST_STEP_S"),
         (starting, "_STEP_S"),
-        (starting, "_LEADER_STEP_S"),
+        (starting, "_RENDEZVOUS_STEP_S"),
         (stopping, "_STEP_S"),
     ):
         monkeypatch.setattr(module, name, _STEP_S)

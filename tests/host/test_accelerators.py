@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from llmgwd.host.accelerators import Gpu, find_gpus
+from llmgwd.engines.facts import Gpu
+from llmgwd.host.accelerators import find_gpus
 
 H100 = "GPU-5f3c9bd4-0a51-6c1d-9b0a-000000000001"
 MIB = 1 << 20
@@ -36,11 +37,12 @@ def add_nvidia_smi(root: Path, script: str) -> None:
     program.chmod(0o755)
 
 
-def add_nvidia_driver(root: Path, address: str, uuid: str) -> None:
+def add_nvidia_driver(root: Path, address: str, uuid: str, excluded: str = "No") -> None:
     folder = root / "nvidia" / address
     folder.mkdir(parents=True)
     (folder / "information").write_text(
-        f"Model: \t\t NVIDIA H100 80GB HBM3\nGPU UUID: \t {uuid}\nBus Location: \t {address}\n"
+        f"Model: \t\t NVIDIA H100 80GB HBM3\nIRQ:   \t\t 42\nGPU UUID: \t {uuid}\n"
+        f"Bus Location: \t {address}\nDevice Minor: \t 0\nGPU Excluded:\t {excluded}\n"
     )
 
 
@@ -91,6 +93,19 @@ def test_the_driver_tells_what_nvidia_smi_does_not(find: Finder, tmp_path: Path)
     assert find() == expected
 
 
+def test_the_drivers_gpus_are_counted_as_they_lie_on_the_bus(find: Finder, tmp_path: Path) -> None:
+    for address in ("10000:01:00.0", "0000:b0:00.0", "0000:10:00.0", "0000:1b:00.0"):
+        add_nvidia_driver(tmp_path, address, f"GPU-{address}")
+    add_nvidia_driver(tmp_path, "0000:11:00.0", "GPU-none", excluded="Yes")
+    (tmp_path / "nvidia/0000:12:00.0").mkdir()  # a GPU that has gone
+    assert [(gpu.index, gpu.uuid) for gpu in find()] == [
+        (0, "GPU-0000:10:00.0"),
+        (1, "GPU-0000:1b:00.0"),
+        (2, "GPU-0000:b0:00.0"),
+        (3, "GPU-10000:01:00.0"),
+    ]
+
+
 def test_an_nvidia_smi_that_hangs_is_given_up(
     find: Finder, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -122,6 +137,12 @@ def test_amds_are_counted_as_rocm_counts_them(find: Finder, tmp_path: Path) -> N
         Gpu(0, "", "ip discovery", "amd", 34_208_743_424),
         Gpu(1, "GPU-00000000000000ab", "AMD Instinct MI300X", "amd", 206_141_652_992),
     )
+
+
+def test_an_id_that_parts_of_a_gpu_share_names_none_of_them(find: Finder, tmp_path: Path) -> None:
+    for node, unique_id in ((1, 0xAB), (2, 0xAB), (3, 0xCD), (4, 0), (5, 0)):
+        add_kfd_node(tmp_path, node, "gfx942", simd_count=304, unique_id=unique_id)
+    assert [gpu.uuid for gpu in find()] == ["", "", "GPU-00000000000000cd", "", ""]
 
 
 def test_memory_is_counted_by_banks_where_the_driver_does_not_say(find: Finder, tmp_path: Path) -> None:

@@ -39,8 +39,8 @@ class Served:
     def where(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
-    def http(self, model: str = "") -> Http:
-        return Http(f"http://{self.where}", "/health", model)
+    def http(self, model: str = "", timeout_s: float = 2.0) -> Http:
+        return Http(f"http://{self.where}", "/health", model, timeout_s)
 
     async def start(self) -> None:
         self._server = await asyncio.start_server(self._serve, self.host, 0)
@@ -109,8 +109,8 @@ async def probes() -> AsyncIterator[Probes]:
 
 @pytest.fixture
 async def hasty(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Probes]:
-    """Probes that wait for an answer a moment only."""
-    monkeypatch.setattr(probe, "_TIMEOUT_S", SHORT_S)
+    """Probes that wait for a connection a moment only."""
+    monkeypatch.setattr(probe, "_CONNECT_S", SHORT_S)
     probes = Probes()
     yield probes
     await probes.close()
@@ -240,14 +240,14 @@ async def test_what_can_be_no_name_is_told(probes: Probes, host: str) -> None:
     assert not await probes.is_listening(host, 1)
 
 
-async def test_an_engine_that_never_answers_is_told(serve: Serve, hasty: Probes) -> None:
+async def test_an_engine_that_never_answers_is_told(serve: Serve, probes: Probes) -> None:
     server = await serve(health=silence)
-    assert await ask(hasty, server.http()) == f"no answer from {server.where} in 0.05 s"
+    assert await ask(probes, server.http(timeout_s=SHORT_S)) == f"no answer from {server.where} in 0.05 s"
 
 
-async def test_an_answer_that_does_not_come_to_an_end_is_none(serve: Serve, hasty: Probes) -> None:
+async def test_an_answer_that_does_not_come_to_an_end_is_none(serve: Serve, probes: Probes) -> None:
     server = await serve(health=trickle)
-    assert await ask(hasty, server.http()) == f"no answer from {server.where} in 0.05 s"
+    assert await ask(probes, server.http(timeout_s=SHORT_S)) == f"no answer from {server.where} in 0.05 s"
 
 
 async def test_an_endless_answer_is_read_to_a_bound(serve: Serve, probes: Probes) -> None:
@@ -303,7 +303,7 @@ async def test_an_engine_on_ipv6_is_asked(serve: Serve, probes: Probes) -> None:
     assert await ask(probes, away.http()) == f"[::1]:{away.port}: connection refused"
 
 
-async def test_many_questions_leave_nothing_open(serve: Serve, hasty: Probes) -> None:
+async def test_many_questions_leave_nothing_open(serve: Serve, probes: Probes) -> None:
     servers = [
         await serve(),
         await serve(health=silence),
@@ -313,7 +313,8 @@ async def test_many_questions_leave_nothing_open(serve: Serve, hasty: Probes) ->
     ]
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(3):
-        await asyncio.gather(*(ask(hasty, server.http()) for server in servers for _ in range(5)))
+        https = [server.http(timeout_s=SHORT_S) for server in servers for _ in range(5)]
+        await asyncio.gather(*(ask(probes, http) for http in https))
     for server in servers:
         await server.close()
     assert len(os.listdir("/proc/self/fd")) <= before

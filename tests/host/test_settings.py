@@ -7,6 +7,8 @@ import pytest
 from llmgwd.host.settings import Places
 from llmgwd.model.errors import InvalidConfig
 
+ENGINES = ("vllm", "command")
+
 
 @pytest.fixture
 def places(tmp_path: Path) -> Places:
@@ -22,7 +24,7 @@ def put(places: Places, name: str, text: str) -> Path:
 
 def refusal(places: Places) -> str:
     with pytest.raises(InvalidConfig) as refused:
-        places.read()
+        places.read(ENGINES)
     return refused.value.text
 
 
@@ -64,11 +66,14 @@ def test_a_user_may_have_them_elsewhere(
 
 
 def test_no_file_says_nothing(places: Places) -> None:
-    assert (places.read().agent.state_dir, places.read().agent.slice) == ("/var/lib/llmgwd", "llmgw.slice")
+    assert (places.read(ENGINES).agent.state_dir, places.read(ENGINES).agent.slice) == (
+        "/var/lib/llmgwd",
+        "llmgw.slice",
+    )
 
 
 def test_the_defaults_are_those_of_the_place(tmp_path: Path) -> None:
-    config = Places(tmp_path / "none", True, "/home/u/state", "/home/u").read()
+    config = Places(tmp_path / "none", True, "/home/u/state", "/home/u").read(ENGINES)
     engine = config.engine("vllm")
     assert (
         config.agent.state_dir,
@@ -87,7 +92,7 @@ def test_files_of_the_folder_come_after_the_file_in_the_order_of_their_names(pla
     put(places, "20-late.toml", "[agent]\nlog_lines = 20\n")
     put(places, "10-early.toml", "[agent]\nlog_lines = 10\nmax_shards = 10\n")
     put(places, "", "[agent]\nlog_lines = 1\nmax_shards = 1\nstop_timeout_s = 1\n")
-    agent = places.read().agent
+    agent = places.read(ENGINES).agent
     assert (agent.log_lines, agent.max_shards, agent.stop_timeout_s) == (20, 10, 1.0)
 
 
@@ -95,21 +100,21 @@ def test_only_files_with_the_right_ending_are_read(places: Places) -> None:
     for name in ("10-old.toml.bak", "README", "10-x.toml~", "20-x.conf"):
         put(places, name, "not TOML")
     put(places, "30-x.toml", "[agent]\nlog_lines = 30\n")
-    assert places.read().agent.log_lines == 30
+    assert places.read(ENGINES).agent.log_lines == 30
 
 
 def test_a_link_to_nowhere_says_nothing(places: Places) -> None:
     put(places, "10-x.toml", "")
     places.file.symlink_to("/nowhere")
     (places.file.with_name("llmgwd.toml.d") / "20-x.toml").symlink_to("/nowhere")
-    assert places.read().agent.log_lines == 512
+    assert places.read(ENGINES).agent.log_lines == 512
 
 
 def test_a_file_is_read_anew_each_time(places: Places) -> None:
     found = []
     for lines in (5, 6):
         put(places, "", f"[agent]\nlog_lines = {lines}\n")
-        found.append(places.read().agent.log_lines)
+        found.append(places.read(ENGINES).agent.log_lines)
     assert found == [5, 6]
 
 

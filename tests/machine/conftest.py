@@ -9,9 +9,9 @@ import pytest
 
 from tests.machine.host import what_is_missing
 from tests.machine.machine import Machine
-from tests.machine.node_fixtures import booted_node, node
+from tests.machine.node_fixtures import booted_node, booted_pair, node, pair
 
-__all__ = ["booted_node", "node"]
+__all__ = ["booted_node", "booted_pair", "node", "pair"]
 
 HERE = Path(__file__).parent
 

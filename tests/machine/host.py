@@ -12,6 +12,7 @@ PROGRAMS = (
     "unshare",
     "nsenter",
     "setpriv",
+    "ip",
     "mountpoint",
     "tar",
     "make",

@@ -22,7 +22,7 @@ T = TypeVar("T")
 TREE_INSIDE = "/usr/src/llmgwd"
 BOOT = Path(__file__).with_name("boot.sh")
 
-# nspawn's options for the network. Two machines that are joined by a veth pair will be two more of these.
+# nspawn's options for the network. Two machines that are joined have this as well (see pair.py).
 NO_NETWORK = ("--private-network",)
 
 # A clock that is set inside would be the host's: neither the machine nor a command may.

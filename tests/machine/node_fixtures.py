@@ -1,11 +1,13 @@
-"""Fixtures: llmgwd on a machine that a module shares, and what has to be true after each of its tests."""
+"""Fixtures: llmgwd on a machine or on two that a module shares, and what is true after each of its tests."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
 from tests.machine.machine import Machine
 from tests.machine.node import CONFIG, CONFIGURED, DAEMON, MANAGER, ROOT, SERVICE, TERMINAL, Node
+from tests.machine.pair import Pair, joined
 from tests.machine.specs import engine
 
 SENTINEL = "sentinel.service"
@@ -22,19 +24,38 @@ def booted_node() -> Iterator[Node]:
             yield node
 
 
+@pytest.fixture(scope="module")
+def booted_pair() -> Iterator[Pair]:
+    with joined() as pair, pair.a.service(SENTINEL, engine()), pair.b.service(SENTINEL, engine()):
+        yield pair
+
+
 @pytest.fixture
 def node(booted_node: Node) -> Iterator[Node]:
     """No shard is there before the test, and after it nothing is left that should not be."""
-    cursor = booted_node.machine.run(["journalctl", "--quiet", "--lines=0", "--show-cursor"]).stdout
-    sentinel = booted_node.identity(booted_node.main_pid(SENTINEL))
+    with left_as_it_was(booted_node):
+        yield booted_node
+
+
+@pytest.fixture
+def pair(booted_pair: Pair) -> Iterator[Pair]:
+    """The same of two nodes."""
+    with left_as_it_was(booted_pair.a), left_as_it_was(booted_pair.b):
+        yield booted_pair
+
+
+@contextmanager
+def left_as_it_was(node: Node) -> Iterator[None]:
+    cursor = node.machine.run(["journalctl", "--quiet", "--lines=0", "--show-cursor"]).stdout
+    sentinel = node.identity(node.main_pid(SENTINEL))
     assert sentinel is not None
-    yield booted_node
-    sweep(booted_node)
-    booted_node.machine.wait_for(
-        "its descriptors are closed", lambda: descriptors(booted_node) <= DESCRIPTORS
-    )
-    assert booted_node.identity(booted_node.main_pid(SENTINEL)) == sentinel
-    entries = booted_node.log("--after-cursor=" + cursor.strip().removeprefix("-- cursor: "))
+    try:
+        yield
+    finally:
+        sweep(node)
+    node.machine.wait_for("its descriptors are closed", lambda: descriptors(node) <= DESCRIPTORS)
+    assert node.identity(node.main_pid(SENTINEL)) == sentinel
+    entries = node.log("--after-cursor=" + cursor.strip().removeprefix("-- cursor: "))
     assert [entry for entry in entries if is_fault(str(entry["MESSAGE"]))] == []
 
 

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,27 +33,43 @@ class Package:
 
 def install(package: Package, target: Path) -> None:
     """Unpacks a wheel into a directory. Runs nothing of it. Raises PackageError."""
-    _pip("install", "--no-compile", "--only-binary=:all:", f"--target={target}", package=package)
+    options = ("--no-compile", "--only-binary=:all:", f"--target={target}")
+    _pip("install", *options, what=package.name, requirements=package.requirement)
+
+
+def install_all(requirements: Path, python: Path) -> None:
+    """Unpacks the wheels that a file of requirements names, each with its hashes, for one Python.
+
+    Nothing of them is run; they are compiled now, because later nobody may be able to. Raises PackageError.
+    """
+    _pip(
+        "install", "--only-binary=:all:",
+        what=requirements.stem,
+        requirements=requirements.read_text(),
+        options=("--python", str(python)),
+    )  # fmt: skip
 
 
 def download(package: Package, directory: Path) -> Path:
     """The archive of a source package. pip asks its build script for its name. Raises PackageError."""
-    _pip("download", f"--no-binary={package.name}", f"--dest={directory}", package=package)
+    options = (f"--no-binary={package.name}", f"--dest={directory}")
+    _pip("download", *options, what=package.name, requirements=package.requirement)
     (archive,) = directory.iterdir()
     return archive
 
 
-def _pip(*arguments: str, package: Package) -> None:
+def _pip(command: str, *arguments: str, what: str, requirements: str, options: Sequence[str] = ()) -> None:
+    """`options` are those of pip itself, before its command."""
     ran = subprocess.run(
         [
-            sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "--no-input",
-            *arguments, "--no-deps", "--require-hashes", "--requirement=/dev/stdin",
+            sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "--no-input", *options,
+            command, *arguments, "--no-deps", "--require-hashes", "--requirement=/dev/stdin",
         ],
-        input=package.requirement,
+        input=requirements,
         capture_output=True,
         text=True,
         check=False,
     )  # fmt: skip
     if ran.returncode != 0:
         said = [line for line in ran.stderr.splitlines() if line.startswith("ERROR")] or [ran.stderr.strip()]
-        raise PackageError(f"pip {arguments[0]} {package.name}: {said[-1]}")
+        raise PackageError(f"pip {command} {what}: {said[-1]}")

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.real.packages import Package, PackageError, install
+from tests.real import virtual_environment
+from tests.real.packages import Package, PackageError, install, install_all
 
 FILES = {
     "example/bin/program": "#!/bin/sh\n",
@@ -57,3 +58,30 @@ def test_a_package_is_asked_for_with_every_hash_that_it_may_have() -> None:
         "example-1.0",
         "example==1.0 --hash=sha256:aa --hash=sha256:bb",
     )
+
+
+def test_a_file_of_packages_goes_into_an_environment(tmp_path: Path, wheel: str) -> None:
+    pins = tmp_path / "example.txt"
+    pins.write_text(
+        f"# What it is for.\nexample==1.0 \\\n    --hash=sha256:{'0' * 64} \\\n    --hash=sha256:{wheel}\n"
+    )
+    install_all(pins, virtual_environment.make(tmp_path / "environment"))
+    (program,) = tmp_path.glob("environment/lib/python3*/site-packages/example/bin/program")
+    assert program.read_text() == "#!/bin/sh\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (f"example==1.0 --hash=sha256:{'0' * 64}", "DO NOT MATCH THE HASHES"),
+        ("example==1.0", "require-hashes"),
+    ],
+)
+def test_a_file_of_packages_is_refused_with_a_wrong_hash_or_without_one(
+    tmp_path: Path, wheel: str, line: str, said: str
+) -> None:
+    pins = tmp_path / "example.txt"
+    pins.write_text(f"{line}\n")
+    with pytest.raises(PackageError, match=rf"^pip install example: ERROR: .*{said}"):
+        install_all(pins, virtual_environment.make(tmp_path / "environment"))
+    assert [*tmp_path.glob("environment/lib/python3*/site-packages/*")] == []

@@ -5,24 +5,28 @@ from dataclasses import replace
 import pytest
 
 from llmgwd.config import AgentConfig, Config, EngineConfig
-from llmgwd.engines.plan import NodeFacts, Plan
-from llmgwd.host.accelerators import Gpu
+from llmgwd.engines.facts import Gpu, NodeFacts
+from llmgwd.engines.plan import Plan
+from llmgwd.engines.registry import Engines
 from llmgwd.model.errors import InvalidSpec, ResourceBusy, SpecConflict
 from llmgwd.model.spec import ShardSpec
 from llmgwd.supervisor.planning import Planner, check_same
 from tests.supervisor.test_record import simple
 
-FACTS = NodeFacts("10.0.0.1", "eth0", -1, "nvidia")
-GPUS = (Gpu(0, "GPU-aa", "A", "nvidia", 1), Gpu(1, "GPU-bb", "A", "nvidia", 1))
+FACTS = NodeFacts(
+    management_address="10.0.0.1",
+    management_interface="eth0",
+    gpus=(Gpu(0, "GPU-aa", "A", "nvidia", 1), Gpu(1, "GPU-bb", "A", "nvidia", 1)),
+)
 COMMAND = {"engine": "command", "command": ["/bin/true"]}
 VLLM = {"engine": "vllm", "model": "m"}
 
 
-def planner(*, user_mode: bool = False, **engines: EngineConfig) -> Planner:
+def planner(*, facts: NodeFacts = FACTS, user_mode: bool = False, **engines: EngineConfig) -> Planner:
     if user_mode:
         engines = {name: replace(engine, user="") for name, engine in engines.items()}
     agent = AgentConfig(stop_timeout_s=7, rendezvous_timeout_s=8)
-    return Planner(Config(agent=agent, engines=engines), FACTS, GPUS, user_mode)
+    return Planner(Config(agent=agent, engines=engines), Engines(), facts, user_mode)
 
 
 def planned(**values: object) -> tuple[Plan, ShardSpec]:
@@ -63,7 +67,7 @@ def test_what_the_spec_says_wins() -> None:
         ("a\n", COMMAND, "id"),
         ("a", {}, "engine"),
         ("a", {"engine": "nonsense"}, "engine"),
-        ("a", {"engine": "tgi", "model": "m"}, "engine"),
+        ("a", {"engine": "tgi"}, "model"),
         ("a", COMMAND | {"colour": "blue"}, "colour"),
         ("a", COMMAND | {"port": "x"}, "port"),
     ],
@@ -137,3 +141,29 @@ def test_another_spec_is_a_conflict_that_names_the_first_difference(
 
 def test_the_same_spec_in_other_words_is_no_conflict() -> None:
     check_same("a", planned(nodes=1, rank=0, replica_id="a")[1], planned()[1])
+
+
+LOOPBACK = replace(FACTS, management_address="127.0.0.1")
+NOWHERE = replace(FACTS, management_address="")
+PAIR = {"nodes": 2, "rank": 0, "leader_address": "10.0.0.1", "leader_port": 29501}
+
+
+@pytest.mark.parametrize(("facts", "has"), [(LOOPBACK, "127.0.0.1"), (NOWHERE, "none")])
+def test_a_node_that_others_cannot_reach_is_no_part_of_a_replica_over_nodes(
+    facts: NodeFacts, has: str
+) -> None:
+    mine = planner(facts=facts)
+    spec, _ = mine.plan("a", VLLM | PAIR | {"tensor_parallel": 2})
+    with pytest.raises(InvalidSpec) as refusal:
+        mine.check_node(spec)
+    assert refusal.value.text == (
+        f"nodes: got 2, takes 1 on this node, whose management address is {has}: "
+        "set management_address in its configuration"
+    )
+
+
+@pytest.mark.parametrize("facts", [LOOPBACK, NOWHERE])
+def test_what_is_alone_needs_no_address_and_of_a_command_nothing_is_known(facts: NodeFacts) -> None:
+    mine = planner(facts=facts, command=EngineConfig())
+    for values in (VLLM, COMMAND, COMMAND | PAIR):
+        mine.check_node(mine.plan("a", values)[0])

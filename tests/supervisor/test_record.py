@@ -10,12 +10,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from llmgwd.engines.plan import Http, NodeFacts, Plan, Process
-from llmgwd.engines.registry import ENGINES
+from llmgwd.engines.plan import Http, Plan, Process
+from llmgwd.engines.registry import Engines
 from llmgwd.model.errors import Refusal
 from llmgwd.model.lifecycle import Phase, State
 from llmgwd.model.spec import ShardSpec, parse_spec
 from llmgwd.supervisor.record import SCHEMA, NotARecord, Pid, Record, from_json, to_json
+from tests.engines.specs import LEADER, NOWHERE
 from tests.model.specs import COMMAND, DEFAULTS, valid_values
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
@@ -74,7 +75,7 @@ def records(draw: st.DrawFn) -> Record:
 
 def simple(**changes: object) -> Record:
     spec = parse_spec("a", {"engine": "command", "command": ["/bin/true"]}, COMMAND)
-    plan = ENGINES["command"].plan(spec, NodeFacts("", "", -1, ""), (), {})
+    plan = Engines()["command"].plan(spec, NOWHERE, (), {})
     record = Record(
         id="a", spec=spec, plan=plan, unit="u.scope", boot_id="b", uid=1, accepted_us=2,
         pids={"engine": Pid(3, 4)}, leader_until={"engine": 5.0},
@@ -98,7 +99,7 @@ def test_a_record_comes_back_as_it_was(record: Record) -> None:
 @given(specs())
 def test_what_an_engine_plans_can_be_written(spec: ShardSpec) -> None:
     try:
-        plan = ENGINES[spec.engine].plan(spec, NodeFacts("10.0.0.1", "eth0", 3, "amd"), (), {})
+        plan = Engines()[spec.engine].plan(spec, LEADER, (), {})
     except Refusal:
         return
     record = simple(spec=spec, plan=plan)

@@ -1,0 +1,127 @@
+"""Writes docs/engines.md from what each builder says of its engine: `python -m docs.engines`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from docs.tables import table
+from llmgwd.engines.engine import Engine
+from llmgwd.engines.registry import BUILT_IN
+
+PAGE = Path(__file__).with_suffix(".md")
+
+INTRODUCTION = """\
+<!-- Made by `python -m docs.engines` from docs/engines.py and llmgwd/engines/: change those, not this. -->
+
+# Engines
+
+What llmgwd runs for a spec, and what it knows of each engine. `llmgwctl plan ID …` takes what `start` takes
+and shows the command lines and variables that would be used on this node, without running anything.
+"""
+
+ONE = """\
+## What is known of each
+
+*Requests*: the gauges of `/metrics` that tell how many requests run or wait. *Key*: where the engine takes
+the API key that clients must show; prefer the variable, in a file of `environment_files`: everybody on the
+machine can read arguments.
+"""
+
+OVER_NODES = """\
+## Several nodes
+
+A replica over nodes is one shard on each, with the same `replica_id`, `nodes`, `leader_address` and
+`leader_port`, the same model and sizes, and its own `rank`. Rank 0 is the leader, and serves; of the others
+none does, but where the table says so. They may be started in any order: what has to wait waits, at its gate
+and for `rendezvous_timeout_s`, its `Reason` says for whom, and a stop ends it at once.
+
+- `vllm`, `executor` mp (the default): each node runs `vllm serve`, the others `--headless`. `executor` ray:
+  rank 0 runs a Ray head and then the server, the others a Ray worker, which waits for the leader's port.
+  `data_parallel` that the nodes share: `data_parallel_balancing` says whether rank 0 serves for all
+  (internal), each node for its own ranks (hybrid), or each rank for itself (external).
+- `sglang`: each node runs the same. The others answer `/health`, and nothing else.
+- `llama-cpp`: the others run `rpc-server` on `leader_port`, and their `args` are rpc-server's. Rank 0 names
+  its `peers`, and waits for them. rpc-server knows neither IPv6 nor authentication: for trusted networks
+  only.
+- `lmdeploy`, `executor` mp (the default): turbomind, each node runs the same. `executor` ray: pytorch, rank 0
+  runs a Ray head and then the server, the others a Ray worker, which waits for the leader's port.
+- `tensorrt-llm`: rank 0 runs `mpirun`, which starts the rest over ssh on its `peers`. Those are in no scope
+  of llmgwd, which neither sees nor stops them; no shard is started for another rank.
+- `tgi`, `ollama`: one node only.
+- `command`: what `command` and `sidecars` of each rank say; what says `waits_for_leader` waits.
+"""
+
+ADDRESSES = """\
+## Addresses and variables
+
+A node calls itself by its *management address*: the configured one, or the one that the default route uses.
+`llmgwctl node` shows it, the interface that holds it, and what looks wrong. Of a replica over nodes every
+rank gets, on its own node and the leader no less:
+
+| variable | value |
+| --- | --- |
+| `VLLM_HOST_IP`, `SGLANG_HOST_IP` | the node's own address (for these engines) |
+| `NCCL_SOCKET_IFNAME` | `=NAME` of its interface: without `=` NCCL takes it for the beginning of a name |
+| `GLOO_SOCKET_IFNAME`, `TP_SOCKET_IFNAME` | the name as it is |
+| `NCCL_SOCKET_FAMILY` | `AF_INET` or `AF_INET6`, as the address is |
+| `NCCL_IB_GID_INDEX` | with RoCE: the index of the RoCE v2 entry with an IPv4 address, see below |
+
+`gpus` become `CUDA_VISIBLE_DEVICES` with `CUDA_DEVICE_ORDER=PCI_BUS_ID`, or `HIP_VISIBLE_DEVICES` and the
+same `CUDA_VISIBLE_DEVICES` with AMD's. UUIDs become indices for engines that take none. An empty list hides
+all.
+
+Whatever is computed, the engine's configured `environment` wins over it, and the spec's over both. With Ray,
+per-node variables are those of `ray start`, from which the processes on the GPUs come: Ray hands the
+environment of the leader's engine on to other nodes, where it would be wrong.
+
+### The GID index
+
+RoCE needs one, InfiniBand none. NCCL 2.21 (2024) and newer finds it by itself, and NVIDIA says to leave the
+variable alone then; older ones take index 0, which works hardly anywhere. So it is set where it is certain:
+each active RoCE port of the node has a RoCE v2 entry with an IPv4 address (of the management network, if
+there is one) at the same index. Where they disagree none is set, and `llmgwctl node` says so.
+`nccl_ib_gid_index = "off"` in `[agent]` leaves it to NCCL; a number sets that one.
+
+## Ports
+
+Choose `leader_port` outside of what the kernel gives to anybody (`net.ipv4.ip_local_port_range`), and with
+Ray outside of 10002 to 19999, where its workers listen: inside it may be taken when it is needed, so that is
+a warning, in the plan and in the journal. Engines over nodes also use ports of that range between each other:
+a firewall between the nodes of a replica must let all of them through.
+"""
+
+
+def page() -> str:
+    return "\n".join((INTRODUCTION, ONE, _traits(BUILT_IN), OVER_NODES, ADDRESSES))
+
+
+def _traits(engines: Sequence[Engine]) -> str:
+    heads = ("engine", "runs", "port", "health", "while it loads", "requests", "key")
+    return table(
+        heads,
+        (
+            (
+                _code(engine.name),
+                _code(engine.traits.executable) or "what the spec says",
+                str(engine.traits.port or ""),
+                _code(engine.traits.health_path),
+                engine.traits.while_loading if engine.traits.health_path else "",
+                _listed(*engine.traits.requests),
+                ", ".join(
+                    filter(None, map(_code, (engine.traits.api_key_variable, engine.traits.api_key_option)))
+                ),
+            )
+            for engine in engines
+        ),
+    )
+
+
+def _listed(*words: str) -> str:
+    return ", ".join(_code(word) for word in words if word)
+
+
+def _code(text: str) -> str:
+    return f"`{text}`" if text else ""
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

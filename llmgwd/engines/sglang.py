@@ -1,0 +1,148 @@
+"""SGLang: the same command line on every node of a replica, but for the rank (its 0.5.23, server_args.py)."""
+
+import ipaddress
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Final
+
+from llmgwd.engines.address import base_url, host_port, http_of
+from llmgwd.engines.engine import Traits
+from llmgwd.engines.environment import between_nodes, layered, own_address, visible_gpus
+from llmgwd.engines.facts import NodeFacts
+from llmgwd.engines.options import ALWAYS_SET, check_args
+from llmgwd.engines.plan import Http, Plan, Process
+from llmgwd.engines.sglang_layout import check_layout, ports, warn_of_layout
+from llmgwd.model.identifiers import ENGINE
+from llmgwd.model.spec import ShardSpec
+from llmgwd.model.wording import refuse
+
+# Its health check generates a token, and gives up after 20 s of its own (SGLANG_HEALTH_CHECK_TIMEOUT).
+HEALTH_TIMEOUT_S: Final = 25.0
+# What a rank answers that serves nobody, once its part of the model is loaded.
+SIGN_OF_LIFE: Final = "/health"
+
+OPTIONS: Final[Mapping[str, str]] = {
+    "--model-path": "model",
+    "--model": "model",
+    "--served-model-name": "served_model_name",
+    "--host": "host",
+    "--port": "port",
+    "--tp-size": "tensor_parallel",
+    "--tensor-parallel-size": "tensor_parallel",
+    "--pp-size": "pipeline_parallel",
+    "--pipeline-parallel-size": "pipeline_parallel",
+    "--dp-size": "data_parallel",
+    "--data-parallel-size": "data_parallel",
+    "--nnodes": "nodes",
+    "--node-rank": "rank",
+    "--dist-init-addr": "leader_address",
+    "--nccl-init-addr": "leader_address",
+    "--enable-metrics": ALWAYS_SET,
+}
+# Names of models in object stores, where a colon is nothing else.
+STORES: Final = ("s3://", "gs://", "az://")
+
+
+class Sglang:
+    name = "sglang"
+    traits = Traits(
+        executable="sglang",
+        port=30000,
+        health_path="/health",
+        requests=("sglang:num_running_reqs", "sglang:num_queue_reqs"),
+        api_key_option="--api-key",
+    )
+
+    def plan(
+        self, spec: ShardSpec, facts: NodeFacts, args: tuple[str, ...], environment: Mapping[str, str]
+    ) -> Plan:
+        given = (*args, *spec.args)
+        check_args(args, spec.args, OPTIONS, argparse=True)
+        _check(spec)
+        check_layout(spec, given)
+        engine = Process(
+            name=ENGINE,
+            argv=(spec.executable, *entry(spec), *serve(spec), *given),
+            environment=layered(
+                spec,
+                environment,
+                # Its all-reduce reads the variable as numbers (ValueError).
+                visible_gpus(spec, facts, indices=True),
+                between_nodes(spec, facts),
+                own_address(spec, facts, "SGLANG_HOST_IP"),
+                {"PYTHONUNBUFFERED": "1"},
+            ),
+            working_directory=spec.working_directory,
+        )
+        return Plan(
+            processes=(engine,),
+            ports=ports(spec, given),
+            http=http(spec),
+            warnings=(*warn_of_layout(spec, facts, given), *_warn_of_host(spec, facts)),
+        )
+
+
+def entry(spec: ShardSpec) -> tuple[str, ...]:
+    """Its own program has `serve` since 0.5.5; the module is for a Python of which that is not in PATH."""
+    is_python = spec.executable.rpartition("/")[2].startswith("python")
+    return ("-m", "sglang.launch_server") if is_python else ("serve",)
+
+
+def serve(spec: ShardSpec) -> tuple[str, ...]:
+    return (
+        "--model-path", spec.model,
+        "--served-model-name", spec.served_model_name,
+        "--host", spec.host,
+        "--port", str(spec.port),
+        "--tp-size", str(spec.tensor_parallel),
+        "--pp-size", str(spec.pipeline_parallel),
+        "--dp-size", str(spec.data_parallel),
+        *between_ranks(spec),
+        "--enable-metrics",
+    )  # fmt: skip
+
+
+def between_ranks(spec: ShardSpec) -> tuple[str, ...]:
+    if spec.nodes == 1:
+        return ()
+    return (
+        "--dist-init-addr", host_port(spec.leader_address, spec.leader_port),
+        "--nnodes", str(spec.nodes),
+        "--node-rank", str(spec.rank),
+    )  # fmt: skip
+
+
+def http(spec: ShardSpec) -> Http | None:
+    """Ranks but the first serve nobody; they say that they live where the first one serves."""
+    served = http_of(spec)
+    if served is None:
+        return None
+    if spec.rank == 0:
+        return replace(served, timeout_s=HEALTH_TIMEOUT_S)
+    return Http(base_url(spec.host, spec.port), SIGN_OF_LIFE, "", is_endpoint=False)
+
+
+def _check(spec: ShardSpec) -> None:
+    if spec.executor:
+        raise refuse("executor", spec.executor, "nothing: sglang has none")
+    if spec.data_parallel_balancing != "internal":
+        raise refuse("data_parallel_balancing", spec.data_parallel_balancing, "internal: sglang has no other")
+    for key in ("model", "served_model_name"):
+        # It would be read as an option.
+        if getattr(spec, key).startswith("-"):
+            raise refuse(key, getattr(spec, key), "a name that does not begin with '-'")
+    name = spec.served_model_name
+    if ":" in name and not name.lower().startswith(STORES):
+        raise refuse("served_model_name", name, "a name without ':', which sglang puts before an adapter")
+
+
+def _warn_of_host(spec: ShardSpec, facts: NodeFacts) -> Iterator[str]:
+    """A rank that serves nobody runs on where it cannot listen, but is never seen to be ready."""
+    if spec.rank == 0 or not facts.addresses:
+        return
+    try:
+        host = ipaddress.ip_address(spec.host)
+    except ValueError:  # a name: whose it is may change
+        return
+    if not host.is_unspecified and host not in map(ipaddress.ip_address, facts.addresses):
+        yield f"host: this node does not hold {spec.host}, where rank {spec.rank} is to say that it lives"
