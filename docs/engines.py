@@ -31,31 +31,70 @@ OVER_NODES = """\
 
 A replica over nodes is one shard on each, with the same `replica_id`, `nodes`, `leader_address` and
 `leader_port`, the same model and sizes, and its own `rank`. Rank 0 is the leader, and serves; of the others
-none does, but where the table says so. They may be started in any order: what has to wait waits, at its gate
-and for `rendezvous_timeout_s`, its `Reason` says for whom, and a stop ends it at once.
+none does, but where it is said below. They may be started in any order: what has to wait waits, at its gate
+and for `rendezvous_timeout_s`; its `Reason` says for whom, and a stop ends it at once.
 
-- `vllm`, `executor` mp (the default): each node runs `vllm serve`, the others `--headless`. `executor` ray:
-  rank 0 runs a Ray head and then the server, the others a Ray worker, which waits for the leader's port.
-  `data_parallel` that the nodes share: `data_parallel_balancing` says whether rank 0 serves for all
-  (internal), each node for its own ranks (hybrid), or each rank for itself (external).
-- `sglang`: each node runs the same. The others answer `/health`, and nothing else.
-- `llama-cpp`: the others run `rpc-server` on `leader_port`, and their `args` are rpc-server's. Rank 0 names
-  its `peers`, and waits for them. rpc-server knows neither IPv6 nor authentication: for trusted networks
-  only.
-- `lmdeploy`, `executor` mp (the default): turbomind, each node runs the same. `executor` ray: pytorch, rank 0
-  runs a Ray head and then the server, the others a Ray worker, which waits for the leader's port.
-- `tensorrt-llm`: rank 0 runs `mpirun`, which starts the rest over ssh on its `peers`. Those are in no scope
-  of llmgwd, which neither sees nor stops them; no shard is started for another rank.
-- `tgi`, `ollama`: one node only.
-- `command`: what `command` and `sidecars` of each rank say; what says `waits_for_leader` waits.
+### vllm
+
+With `executor` mp (the default) each node runs `vllm serve`, the others `--headless`. With `data_parallel`
+that `nodes` divides, each node holds whole copies, and `data_parallel_balancing` says whether rank 0 serves
+for all (internal), each node for its own (hybrid), or each rank for itself (external; `data_parallel` equals
+`nodes`, and vLLM 0.32 takes mixtures of experts only). Where copies span nodes and there are several,
+`leader_port` + 1 is used, too. Give `leader_address` as an address: a name may mean 127.0.1.1 to the leader
+itself.
+
+With `executor` ray, rank 0 runs a Ray head and then the server, the others a Ray worker, which waits for the
+leader's port; `args` are the server's. Each replica is a Ray cluster of its own, side by side with others;
+its logs are below `ray-HASH` in the working directory, and nobody deletes them. Ray asks for no password:
+whoever reaches `leader_port` can run code as the engine's user. No `data_parallel`.
+
+### sglang
+
+Each node runs the same. The others answer `/health`, and nothing else: that is how they become ready. The
+nodes must get whole stages of the pipeline, or a stage whole nodes; the engine's own check lets more pass,
+and hangs. With DP attention (`--attn-dp-size` in `args`, since 0.5.22) the ports `leader_port` to + 6 must be
+free on every node, and + 13 on the leader's. A `served_model_name` holds no `:`. Before 0.5.5 there was no
+program `sglang`: set `executable` to its Python.
+
+### llama-cpp
+
+The others run `ggml-rpc-server` (before June 2026 `rpc-server`) beside `llama-server`, on `leader_port`;
+their `args` are rpc-server's. Rank 0 names its `peers`, and waits for them. All nodes need the same build:
+llama-server leaves out a peer that speaks another version, without a word. It knows neither IPv6 nor
+authentication: for trusted networks only, and a firewall before its port. Layers are shared
+(`pipeline_parallel`), tensors cannot be.
+
+### lmdeploy
+
+With `executor` mp (the default) TurboMind, each node runs the same, and each opens `port`, where the others
+are only alive. With ray its PyTorch engine: rank 0 runs a Ray head and then the server, the others a Ray
+worker, which waits for the leader's port. No IPv6. `data_parallel` over nodes is refused, and with
+`--backend pytorch` also on one node: its ranks heed neither `gpus` nor `host`.
+
+### tensorrt-llm
+
+Rank 0 runs `mpirun`, which starts the rest over ssh on its `peers` (names or IPv4 addresses, without ports).
+Those are in no scope of llmgwd, which neither sees nor stops them; no shard is started for another rank. Its
+user needs ssh to the others without a password. They get what `environment` sets, but not what is computed
+here or comes from `environment_files`. No argument may have a blank in it.
+
+### tgi, ollama
+
+One node only. With `tensor_parallel` above 1 TGI meets at `leader_port`, 29500 where none is given: give each
+shard of a node its own. Its `host` is an IP address. Ollama keeps its model loaded (`OLLAMA_KEEP_ALIVE=-1`);
+with `gpus` it does not look for others by Vulkan (`OLLAMA_VULKAN=0`).
+
+### command
+
+What `command` and `sidecars` of each rank say. What says `waits_for_leader` waits for the leader's port.
 """
 
 ADDRESSES = """\
 ## Addresses and variables
 
 A node calls itself by its *management address*: the configured one, or the one that the default route uses.
-`llmgwctl node` shows it, the interface that holds it, and what looks wrong. Of a replica over nodes every
-rank gets, on its own node and the leader no less:
+`llmgwctl node` shows it, the interface that holds it, and what looks wrong. In a replica over nodes every
+rank that llmgwd starts, the leader's no less, gets those that its engine can use:
 
 | variable | value |
 | --- | --- |

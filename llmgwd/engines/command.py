@@ -6,11 +6,11 @@ from llmgwd.engines.address import host_port, http_of
 from llmgwd.engines.engine import Traits
 from llmgwd.engines.environment import between_nodes, layered, visible_gpus
 from llmgwd.engines.facts import NodeFacts
+from llmgwd.engines.keys import check_has_none
 from llmgwd.engines.plan import Plan, Process
 from llmgwd.engines.replica import is_unusable, warn_of_gpus, warn_of_ports
 from llmgwd.model.identifiers import ENGINE
 from llmgwd.model.spec import ShardSpec, Sidecar
-from llmgwd.model.wording import refuse
 
 
 class Command:
@@ -21,8 +21,7 @@ class Command:
         self, spec: ShardSpec, facts: NodeFacts, args: tuple[str, ...], environment: Mapping[str, str]
     ) -> Plan:
         """`args` are empty: this engine takes none."""
-        if spec.executor:
-            raise refuse("executor", spec.executor, "nothing: command has none")
+        check_has_none(spec, "executor")
         variables = layered(spec, environment, visible_gpus(spec, facts), between_nodes(spec, facts))
         main = Sidecar(name=ENGINE, command=spec.command, waits_for_leader=spec.waits_for_leader)
         return Plan(

@@ -7,6 +7,7 @@ from llmgwd.engines.address import http_of
 from llmgwd.engines.engine import Loading, Traits
 from llmgwd.engines.environment import layered, visible_gpus
 from llmgwd.engines.facts import NodeFacts
+from llmgwd.engines.keys import check_has_none
 from llmgwd.engines.llama_rpc import endpoints, plan_peer
 from llmgwd.engines.options import ALWAYS_SET, check_args
 from llmgwd.engines.plan import Plan, Process
@@ -104,12 +105,7 @@ def _options(spec: ShardSpec) -> Mapping[str, str]:
 
 def _check(spec: ShardSpec) -> None:
     check_leader(spec)
-    if spec.executor:
-        raise refuse("executor", spec.executor, "nothing: llama-cpp has none")
-    if spec.data_parallel > 1:
-        raise refuse("data_parallel", spec.data_parallel, "1: llama-cpp has none")
-    if spec.data_parallel_balancing != "internal":
-        raise refuse("data_parallel_balancing", spec.data_parallel_balancing, "internal: llama-cpp has none")
+    check_has_none(spec, "executor", "data_parallel", "data_parallel_balancing")
     if spec.tensor_parallel > 1 and spec.nodes > 1:
         # It would not load: "device RPC0 does not support split buffers".
         raise refuse("tensor_parallel", spec.tensor_parallel, "1 over several nodes: they share by layers")

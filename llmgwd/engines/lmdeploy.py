@@ -10,6 +10,7 @@ from llmgwd.engines.address import base_url, host_port, http_of
 from llmgwd.engines.engine import Traits
 from llmgwd.engines.environment import between_nodes, layered, visible_gpus
 from llmgwd.engines.facts import NodeFacts
+from llmgwd.engines.keys import check_has_none, check_not_options
 from llmgwd.engines.options import check_args
 from llmgwd.engines.plan import Http, Plan, Process
 from llmgwd.engines.replica import (
@@ -167,18 +168,11 @@ def has_other_sizes(spec: ShardSpec, args: Iterable[str]) -> bool:
 
 
 def _check(spec: ShardSpec) -> None:
-    if spec.pipeline_parallel > 1:
-        raise refuse("pipeline_parallel", spec.pipeline_parallel, "1: lmdeploy has none")
-    if spec.data_parallel_balancing != "internal":
-        takes = "internal: lmdeploy has no other"
-        raise refuse("data_parallel_balancing", spec.data_parallel_balancing, takes)
+    check_has_none(spec, "pipeline_parallel", "data_parallel_balancing")
+    check_not_options(spec, "model", "served_model_name")
     if spec.executor and spec.nodes == 1:
         takes = "nothing on one node: use --backend in args"
         raise refuse("executor", spec.executor, takes)
-    for key in ("model", "served_model_name"):
-        # It would be read as an option.
-        if getattr(spec, key).startswith("-"):
-            raise refuse(key, getattr(spec, key), "a name that does not begin with '-'")
 
 
 def _check_over_nodes(spec: ShardSpec) -> None:

@@ -8,6 +8,7 @@ from llmgwd.engines.address import host_port, http_of
 from llmgwd.engines.engine import Loading, Traits
 from llmgwd.engines.environment import layered, visible_gpus
 from llmgwd.engines.facts import NodeFacts
+from llmgwd.engines.keys import check_has_none
 from llmgwd.engines.plan import Http, Plan, Process
 from llmgwd.engines.replica import check_alone, warn_of_gpus
 from llmgwd.model.identifiers import ENGINE
@@ -87,9 +88,7 @@ def _http(spec: ShardSpec) -> Http | None:
 
 def _check(spec: ShardSpec) -> None:
     check_alone(spec)
-    for key, only in (("executor", ""), ("data_parallel_balancing", "internal"), ("data_parallel", 1)):
-        if getattr(spec, key) != only:
-            raise refuse(key, getattr(spec, key), f"{only or 'nothing'}: ollama has none")
+    check_has_none(spec, "executor", "data_parallel_balancing", "data_parallel")
     for key in ("tensor_parallel", "pipeline_parallel"):
         if getattr(spec, key) > 1:
             takes = "1: ollama divides a model over its GPUs as it sees fit"

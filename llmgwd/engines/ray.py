@@ -126,6 +126,6 @@ def _environment(
 ) -> Mapping[str, str]:
     """Of GPUs' processes, too: they are children of `ray start` on their own node."""
     shown = visible_gpus(spec, facts, indices=True)
-    if shown.get("ROCR_VISIBLE_DEVICES") == "":  # Ray refuses to run where it is set
+    if shown.get("ROCR_VISIBLE_DEVICES") == "":  # many a Ray refuses to run where it is set
         del shown["ROCR_VISIBLE_DEVICES"]
     return layered(spec, configured, shown, between_nodes(spec, facts), ENVIRONMENT, *computed)

@@ -9,6 +9,7 @@ from llmgwd.engines.address import base_url, host_port, http_of
 from llmgwd.engines.engine import Traits
 from llmgwd.engines.environment import between_nodes, layered, own_address, visible_gpus
 from llmgwd.engines.facts import NodeFacts
+from llmgwd.engines.keys import check_has_none, check_not_options
 from llmgwd.engines.options import ALWAYS_SET, check_args
 from llmgwd.engines.plan import Http, Plan, Process
 from llmgwd.engines.sglang_layout import check_layout, ports, warn_of_layout
@@ -123,14 +124,8 @@ def http(spec: ShardSpec) -> Http | None:
 
 
 def _check(spec: ShardSpec) -> None:
-    if spec.executor:
-        raise refuse("executor", spec.executor, "nothing: sglang has none")
-    if spec.data_parallel_balancing != "internal":
-        raise refuse("data_parallel_balancing", spec.data_parallel_balancing, "internal: sglang has no other")
-    for key in ("model", "served_model_name"):
-        # It would be read as an option.
-        if getattr(spec, key).startswith("-"):
-            raise refuse(key, getattr(spec, key), "a name that does not begin with '-'")
+    check_has_none(spec, "executor", "data_parallel_balancing")
+    check_not_options(spec, "model", "served_model_name")
     name = spec.served_model_name
     if ":" in name and not name.lower().startswith(STORES):
         raise refuse("served_model_name", name, "a name without ':', which sglang puts before an adapter")

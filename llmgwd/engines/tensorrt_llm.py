@@ -11,6 +11,7 @@ from llmgwd.engines.address import http_of
 from llmgwd.engines.engine import Traits
 from llmgwd.engines.environment import between_nodes, layered, visible_gpus
 from llmgwd.engines.facts import NodeFacts
+from llmgwd.engines.keys import check_has_none, check_not_options
 from llmgwd.engines.options import check_args
 from llmgwd.engines.plan import Http, Plan, Process
 from llmgwd.engines.replica import (
@@ -145,11 +146,8 @@ def _ranks_of_a_node(spec: ShardSpec) -> int:
 
 
 def _check(spec: ShardSpec) -> None:
-    for key, only in (("executor", ""), ("data_parallel_balancing", "internal"), ("data_parallel", 1)):
-        if getattr(spec, key) != only:
-            raise refuse(key, getattr(spec, key), f"{only or 'nothing'}: tensorrt-llm has none")
-    if spec.model.startswith("-"):
-        raise refuse("model", spec.model, "a name that does not begin with '-'")
+    check_has_none(spec, "executor", "data_parallel_balancing", "data_parallel")
+    check_not_options(spec, "model")
     if spec.rank > 0:
         raise refuse("rank", spec.rank, "0: the leader's mpirun starts tensorrt-llm on the other nodes")
     check_leader(spec)

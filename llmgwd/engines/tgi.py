@@ -8,6 +8,7 @@ from llmgwd.engines.address import http_of
 from llmgwd.engines.engine import Traits
 from llmgwd.engines.environment import layered, visible_gpus
 from llmgwd.engines.facts import NodeFacts
+from llmgwd.engines.keys import check_has_none, check_not_options
 from llmgwd.engines.options import check_args
 from llmgwd.engines.plan import Plan, Process
 from llmgwd.engines.replica import check_alone, check_enough_gpus, warn_of_gpus
@@ -93,16 +94,8 @@ def sockets(spec: ShardSpec) -> str:
 
 def _check(spec: ShardSpec) -> None:
     check_alone(spec)
-    for key, only in (
-        ("executor", ""),
-        ("data_parallel_balancing", "internal"),
-        ("data_parallel", 1),
-        ("pipeline_parallel", 1),
-    ):
-        if getattr(spec, key) != only:
-            raise refuse(key, getattr(spec, key), f"{only or 'nothing'}: tgi has none")
-    if spec.model.startswith("-"):
-        raise refuse("model", spec.model, "a name that does not begin with '-'")
+    check_has_none(spec, "executor", "data_parallel_balancing", "data_parallel", "pipeline_parallel")
+    check_not_options(spec, "model")
     if spec.served_model_name != spec.model:
         takes = f"{spec.model}: tgi serves a model by its own name"
         raise refuse("served_model_name", spec.served_model_name, takes)

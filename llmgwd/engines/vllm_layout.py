@@ -77,15 +77,27 @@ def warn_of_layout(spec: ShardSpec, facts: NodeFacts) -> Iterator[str]:
     by_ray = layout_of(spec) is Layout.RAY
     yield from warn_of_leader(spec, facts)
     yield from warn_of_ports(spec, facts, ray=by_ray)
-    if by_ray:
+    if by_ray and spec.rank == 0:
         yield from ray.warn_of_client_server(spec)
-    if spec.nodes > 1 and spec.data_parallel > 1 and is_ipv6(spec.leader_address):
+    if layout_of(spec) is not Layout.ALONE and spec.data_parallel > 1:
+        yield from _warn_of_data_parallel(spec)
+    yield from warn_of_gpus(spec, facts, None if by_ray else world_size(spec) // spec.nodes)
+
+
+def _warn_of_data_parallel(spec: ShardSpec) -> Iterator[str]:
+    """What hinges upon the model, which is not known here."""
+    if is_ipv6(spec.leader_address):
         # vllm/config/parallel.py, _pick_stateless_dp_port, binds an AF_INET socket to it.
         yield (
-            f"leader_address: vllm 0.32 has no data parallel over IPv6 for mixtures of experts "
+            "leader_address: vllm 0.32 has no data parallel over IPv6 for mixtures of experts "
             f"({spec.leader_address})"
         )
-    yield from warn_of_gpus(spec, facts, None if by_ray else world_size(spec) // spec.nodes)
+    if spec.data_parallel_balancing != "internal" and spec.data_parallel == spec.nodes:
+        # Hybrid becomes external where a node has one rank, and external balancing is refused for others.
+        yield (
+            f"data_parallel_balancing: vllm balances one rank a node as {spec.data_parallel_balancing} for "
+            "mixtures of experts alone"
+        )
 
 
 def _check_data_parallel(spec: ShardSpec) -> None:

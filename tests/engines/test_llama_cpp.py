@@ -19,7 +19,7 @@ WORKS = REPLICA | {"rank": 1}
         ({"data_parallel": 2}, "data_parallel: got 2, takes 1: llama-cpp has none"),
         (
             {"data_parallel_balancing": "hybrid"},
-            "data_parallel_balancing: got 'hybrid', takes internal: llama-cpp has none",
+            "data_parallel_balancing: got 'hybrid', takes internal: llama-cpp has no other",
         ),
         (
             {"tensor_parallel": 2, "pipeline_parallel": 3},

@@ -54,7 +54,7 @@ def test_both_spellings_of_a_name_are_the_same() -> None:
         ({"executor": "ray"}, "executor: got 'ray', takes nothing: ollama has none"),
         (
             {"data_parallel_balancing": "hybrid"},
-            "data_parallel_balancing: got 'hybrid', takes internal: ollama has none",
+            "data_parallel_balancing: got 'hybrid', takes internal: ollama has no other",
         ),
         ({"data_parallel": 2}, "data_parallel: got 2, takes 1: ollama has none"),
         (

@@ -46,7 +46,7 @@ def test_it_has_no_gauges_and_takes_no_key() -> None:
         ({"executor": "ray"}, "executor: got 'ray', takes nothing: tensorrt-llm has none"),
         (
             {"data_parallel_balancing": "hybrid"},
-            "data_parallel_balancing: got 'hybrid', takes internal: tensorrt-llm has none",
+            "data_parallel_balancing: got 'hybrid', takes internal: tensorrt-llm has no other",
         ),
         ({"data_parallel": 2}, "data_parallel: got 2, takes 1: tensorrt-llm has none"),
         ({"model": "-m"}, "model: got '-m', takes a name that does not begin with '-'"),

@@ -36,7 +36,7 @@ def test_it_says_what_the_daemon_has_to_know() -> None:
         ({"executor": "mp"}, "executor: got 'mp', takes nothing: tgi has none"),
         (
             {"data_parallel_balancing": "external"},
-            "data_parallel_balancing: got 'external', takes internal: tgi has none",
+            "data_parallel_balancing: got 'external', takes internal: tgi has no other",
         ),
         ({"data_parallel": 2}, "data_parallel: got 2, takes 1: tgi has none"),
         ({"pipeline_parallel": 2}, "pipeline_parallel: got 2, takes 1: tgi has none"),

@@ -167,6 +167,13 @@ def test_nodes_of_ray_may_differ_in_gpus() -> None:
     assert made.warnings == ()
 
 
+def test_hybrid_with_one_rank_a_node_is_a_warning() -> None:
+    values = OVER_TWO | {"data_parallel": 2, "data_parallel_balancing": "hybrid"}
+    assert plan("vllm", model="org/m", **values, facts=LEADER).warnings == (
+        "data_parallel_balancing: vllm balances one rank a node as hybrid for mixtures of experts alone",
+    )
+
+
 @pytest.mark.parametrize("executor", ["mp", "ray"])
 def test_a_node_without_an_address_is_planned_all_the_same(executor: str) -> None:
     made = plan("vllm", model="org/m", **OVER_TWO | {"executor": executor}, facts=NOWHERE)

@@ -15,7 +15,7 @@ from tests.machine.pair import A, Pair
 from tests.machine.processes import nothing_left
 
 MODEL = "/var/lib/llmgw/tiny"
-LOADS_S = 300.0
+LOADS_S = 600.0
 STOPS_S = 60.0
 # As small as it gets, on a CPU that others want, too.
 ARGS = [

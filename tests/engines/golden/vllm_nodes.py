@@ -141,6 +141,10 @@ SPANNING: Mapping[str, Case] = {
     ),
 }
 
+EXPERTS_ALONE = (
+    "data_parallel_balancing: vllm balances one rank a node as external for mixtures of experts alone"
+)
+
 DATA_PARALLEL: Mapping[str, Case] = {
     "data parallel, leader": Case(
         facts=LEADER,
@@ -233,6 +237,7 @@ DATA_PARALLEL: Mapping[str, Case] = {
             *meeting(),
             environment=ON_LEADER,
             ports=(8000, 5005),
+            warnings=(EXPERTS_ALONE,),
         ),
     ),
     "external, worker": Case(
@@ -246,6 +251,7 @@ DATA_PARALLEL: Mapping[str, Case] = {
             *("--data-parallel-rank", "1"),
             *meeting(),
             environment=ON_WORKER,
+            warnings=(EXPERTS_ALONE,),
         ),
     ),
     "copies that span nodes, leader": Case(
