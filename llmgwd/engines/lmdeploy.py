@@ -157,7 +157,7 @@ def _processes(
 def _between_processes(spec: ShardSpec, facts: NodeFacts) -> Mapping[str, str]:
     """With Ray over nodes, interfaces are the matter of `ray start`, whose children use them."""
     if uses_ray(spec):
-        return {"RAY_ADDRESS": ray.own_address_of_head(spec, facts)}
+        return ray.joining(spec, facts)
     # Its PyTorch engine starts Ray by itself, also where TurboMind was asked for and does not know the model.
     return {**between_nodes(spec, facts), **ray.alone(spec)}
 

@@ -21,7 +21,11 @@ CLIENT_SERVER_PORT: Final = 10_001
 # A socket's path has at most 107 bytes (unix(7)), of which Ray takes up to 68:
 # /ray/session_2026-12-01_14-00-00_123456_4194304/sockets/plasma_store
 LONGEST_DIRECTORY: Final = 107 - 68
+# The head's port is open seconds before the head is complete, and where its programs come over a network many
+# more; whoever joins asks every 2 s, and would give up after 20 times.
+PATIENCE: Final[Mapping[str, str]] = {"RAY_NUM_REDIS_GET_RETRIES": "60"}
 ENVIRONMENT: Final[Mapping[str, str]] = {
+    **PATIENCE,
     # A node that leaves is not waited for: without its other nodes the replica is of no use. 30 s otherwise.
     "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": "0",
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -68,8 +72,13 @@ def worker(
     )
 
 
+def joining(spec: ShardSpec, facts: NodeFacts) -> dict[str, str]:
+    """For the engine of rank 0. Without an address it joins whichever cluster was started last."""
+    return {"RAY_ADDRESS": own_address_of_head(spec, facts), **PATIENCE}
+
+
 def own_address_of_head(spec: ShardSpec, facts: NodeFacts) -> str:
-    """RAY_ADDRESS of rank 0's engine; without one it joins whichever cluster was started last."""
+    """What rank 0's engine waits for, and joins."""
     return host_port(own_address_or_blank(facts), spec.leader_port)
 
 

@@ -202,7 +202,7 @@ def _between_processes(spec: ShardSpec, facts: NodeFacts) -> Mapping[str, str]:
     uses none, and hands its environment on to other nodes, where other names hold.
     """
     if layout_of(spec) is Layout.RAY:
-        return {"RAY_ADDRESS": ray.own_address_of_head(spec, facts)}
+        return ray.joining(spec, facts)
     if spec.executor == "ray":
         return ray.alone(spec)
     return between_nodes(spec, facts)

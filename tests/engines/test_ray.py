@@ -98,6 +98,7 @@ def test_what_the_engine_adds_wins_over_rays_own_and_the_configuration_over_both
         {"PYTHONUNBUFFERED": "", "B": "computed"},
     )
     assert made.environment == {
+        "RAY_NUM_REDIS_GET_RETRIES": "60",
         "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": "0",
         "RAY_USAGE_STATS_ENABLED": "0",
         "PYTHONUNBUFFERED": "",

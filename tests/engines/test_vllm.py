@@ -180,7 +180,11 @@ def test_a_node_without_an_address_is_planned_all_the_same(executor: str) -> Non
     engine = made.processes[-1]
     assert engine.environment == {
         "PYTHONUNBUFFERED": "1",
-        **({"RAY_ADDRESS": "MANAGEMENT_ADDRESS:5005"} if executor == "ray" else {}),
+        **(
+            {"RAY_ADDRESS": "MANAGEMENT_ADDRESS:5005", "RAY_NUM_REDIS_GET_RETRIES": "60"}
+            if executor == "ray"
+            else {}
+        ),
     }
 
 

@@ -28,7 +28,9 @@ ON_WORKER = {
     "GLOO_SOCKET_IFNAME": "bond0.12",
     "TP_SOCKET_IFNAME": "bond0.12",
 }
+PATIENCE = {"RAY_NUM_REDIS_GET_RETRIES": "60"}
 OF_RAY = {
+    **PATIENCE,
     "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": "0",
     "RAY_USAGE_STATS_ENABLED": "0",
     "PYTHONUNBUFFERED": "1",
@@ -258,6 +260,7 @@ CASES: Mapping[str, Case] = {
                     {
                         **TWO_GPUS,
                         "RAY_ADDRESS": "10.0.0.1:6379",
+                        **PATIENCE,
                         "PYTHONUNBUFFERED": "1",
                         "HF_HUB_OFFLINE": "1",
                     },
@@ -295,7 +298,7 @@ CASES: Mapping[str, Case] = {
                 Process(
                     "engine",
                     (*SERVE[:-1], "10001", *BACKEND),
-                    {**TWO_GPUS, "RAY_ADDRESS": "10.0.0.1:12000", "PYTHONUNBUFFERED": "1"},
+                    {**TWO_GPUS, "RAY_ADDRESS": "10.0.0.1:12000", **PATIENCE, "PYTHONUNBUFFERED": "1"},
                     HOME,
                     waits_for=("10.0.0.1:12000",),
                 ),

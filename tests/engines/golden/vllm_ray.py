@@ -31,7 +31,8 @@ RAY_HEADS_OWN = (
     "--disable-usage-stats",
 )
 # fmt: on
-RAYS_OWN = {"RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": "0", "RAY_USAGE_STATS_ENABLED": "0"}
+PATIENCE = {"RAY_NUM_REDIS_GET_RETRIES": "60"}
+RAYS_OWN = PATIENCE | {"RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": "0", "RAY_USAGE_STATS_ENABLED": "0"}
 RAY = {"executor": "ray", "tensor_parallel": 4}
 
 
@@ -48,7 +49,7 @@ def ray_leader(
     return Plan(
         (
             Process("ray-head", head, of_head, HOME),
-            Process("engine", engine, {"RAY_ADDRESS": address, **of_engine}, HOME, (address,)),
+            Process("engine", engine, {"RAY_ADDRESS": address, **PATIENCE, **of_engine}, HOME, (address,)),
         ),
         ports,
         SERVES,
@@ -173,6 +174,7 @@ OVER_RAY: Mapping[str, Case] = {
                     | {
                         "VLLM_HOST_IP": "10.0.0.1",
                         "RAY_ADDRESS": "10.0.0.1:12000",
+                        **PATIENCE,
                         "NCCL_DEBUG": "INFO",
                         "RAY_USAGE_STATS_ENABLED": "1",
                     },
