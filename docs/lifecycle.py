@@ -44,7 +44,7 @@ STATES: Mapping[State, str] = {
 PHASES: Mapping[Phase, str] = {
     Phase.PENDING: "waits for its turn",
     Phase.GATED: "its gates are made and put into their scope",
-    Phase.WAITING: "its gates are opened one by one, those that wait for the leader when its port is open",
+    Phase.WAITING: "its gates are opened one by one, those that wait for other ranks after their ports",
     Phase.LOADING: "the engine runs; it is asked whether it serves",
     Phase.READY: "the engine serves; it is asked whether it still does",
     Phase.DRAINED_PENDING: "as pending, with no way to ready",
@@ -70,7 +70,7 @@ FACTS: Mapping[Fact, str] = {
     Fact.SYSTEMD_STOPS: "systemd stops its scope, because somebody else has asked it to",
     Fact.REQUESTS_DONE: "nobody is connected any more, or the time for that is over",
     Fact.START_REFUSED: "a process or the scope could not be made, or the record could not be written",
-    Fact.TIME_UP: "the leader's port was not open in time, or the engine did not serve in time",
+    Fact.TIME_UP: "a port that was waited for was not open in time, or the engine did not serve in time",
     Fact.SIDECAR_ENDED: "a process beside the engine has ended",
     Fact.ENGINE_ENDED: "the engine has ended",
     Fact.SCOPE_EMPTY: "no process of the shard is left",
@@ -78,7 +78,7 @@ FACTS: Mapping[Fact, str] = {
 
 DOES: Mapping[Activity, str] = {
     Activity.START_SCOPE: "makes the gates and their scope",
-    Activity.OPEN_GATES: "waits for the leader where the plan says so, and opens the gates in order",
+    Activity.OPEN_GATES: "waits for other ranks where the plan says so, and opens the gates in order",
     Activity.AWAIT_ENGINE: "asks the engine until it serves its model, within the time limit",
     Activity.WATCH_HEALTH: "asks the engine whether it still answers; it only reports",
     Activity.AWAIT_REQUESTS: "counts the connections to the engine's port until there is none",

@@ -15,7 +15,7 @@ from llmgwd.model import checks
 from llmgwd.model.checks import Check
 from llmgwd.model.errors import InvalidConfig, InvalidSpec, LimitExceeded
 from llmgwd.model.spec import COMMAND
-from llmgwd.model.wording import check_known, refuse
+from llmgwd.model.wording import check_known, plain, refuse
 
 T = TypeVar("T")
 
@@ -48,8 +48,8 @@ def gid_index(where: str, value: object) -> Literal["auto", "off"] | int:
     if value in ("auto", "off"):
         return "auto" if value == "auto" else "off"
     if isinstance(value, str):
-        raise refuse(where, value, "'auto', 'off' or a number from 0 to 65535")
-    return checks.whole(0, 65_535)(where, value)
+        raise refuse(where, value, "'auto', 'off' or a number from 1 to 65535")
+    return checks.whole(1, 65_535)(where, value)
 
 
 def memlock(where: str, value: object) -> Literal["infinity"] | int:
@@ -62,10 +62,6 @@ def memlock(where: str, value: object) -> Literal["infinity"] | int:
 
 def no_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value <= 0
-
-
-def no_index(value: object) -> bool:
-    return no_count(value) and value != 0  # 0 is the index of a GID
 
 
 def no_time(value: object) -> bool:
@@ -111,7 +107,7 @@ class AgentConfig:
     rendezvous_timeout_s: Annotated[float, TIME] = 300.0
     alive_grace_s: Annotated[float, TIME] = 5.0
     management_address: Annotated[str, Setting(address_or_none)] = ""
-    nccl_ib_gid_index: Annotated[Literal["auto", "off"] | int, Setting(gid_index, no_index)] = "auto"
+    nccl_ib_gid_index: Annotated[Literal["auto", "off"] | int, Setting(gid_index, no_count)] = "auto"
     allowed_users: Annotated[tuple[str, ...], Setting(checks.listed(checks.word))] = ()
     allowed_executables: Annotated[tuple[str, ...], Setting(checks.listed(checks.absolute))] = ()
     allowed_directories: Annotated[tuple[str, ...], DIRECTORIES] = ()
@@ -201,14 +197,25 @@ def _parse_toml(text: str) -> Mapping[str, object]:
 
 
 def _over(config: Config, document: Mapping[str, object], default: Config) -> Config:
+    for key in document:
+        for kind, place in ((AgentConfig, "[agent]"), (EngineConfig, "[engines.NAME]")):
+            if key in SETTINGS[kind]:
+                raise InvalidSpec(f"{key}: unknown key, did you mean it in {place}?")
     check_known("", document, ("agent", "engines"))
     tables = _table("engines", document.get("engines", {}))
-    check_known("engines.", tables, default.engines)
+    _check_engines(tables, default.engines)
     engines = dict(config.engines)
     for name, table in tables.items():
         engines[name] = _changed(EngineConfig, f"engines.{name}", engines[name], table, default.engine(name))
     agent = _changed(AgentConfig, "agent", config.agent, document.get("agent", {}), default.agent)
     return Config(agent=agent, engines=MappingProxyType(engines))
+
+
+def _check_engines(tables: Mapping[str, object], known: Collection[str]) -> None:
+    for name in tables:
+        if name not in known:
+            takes = f"{', '.join(known)}, or one whose package is installed"
+            raise InvalidSpec(f"engines.{plain(name)}: no such engine here, takes {takes}")
 
 
 def _changed(kind: Callable[..., T], where: str, current: T, table: object, default: T) -> T:

@@ -12,15 +12,14 @@ from importlib.metadata import version
 from pathlib import Path
 
 from llmgwd.api import paths
-from llmgwd.api.about import About
 from llmgwd.api.face import Face, error_of
-from llmgwd.api.surroundings import Surroundings
 from llmgwd.bus.calls import Caller
 from llmgwd.bus.connection import BusLost, CallFailed, CallTimedOut, Connection, NameTaken
 from llmgwd.bus.objects import Objects
 from llmgwd.config import Config
 from llmgwd.engines.registry import Engines
 from llmgwd.host import cgroup, process
+from llmgwd.host.about import About
 from llmgwd.host.engine_packages import Brought, find_engines
 from llmgwd.host.journal import synchronize
 from llmgwd.host.journal_reader import EngineLog
@@ -31,6 +30,7 @@ from llmgwd.host.notify import Notifier, watchdog_interval_s
 from llmgwd.host.probe import Probes
 from llmgwd.host.records import RecordStore, StoreTaken
 from llmgwd.host.settings import Places
+from llmgwd.host.surroundings import Surroundings
 from llmgwd.host.systemd import Systemd
 from llmgwd.model.errors import InvalidConfig
 from llmgwd.model.lifecycle import State
@@ -113,7 +113,7 @@ class Daemon:
             synchronize=lambda: synchronize(agent.journal_namespace),
         )
         # Listened to before the first look: what changes in between is not missed.
-        news = stack.enter_context(NetworkNews())
+        news = self._listen_to_network(stack)
         about = await self._surroundings.look(self._config)
         self._planner = Planner(self._config, self._engines, about.facts, self._places.user_mode)
         node = self._node = Node(self._world, self._planner)
@@ -139,11 +139,14 @@ class Daemon:
         self._notifier.ready(self._status())
         self._run_along(self._tell_status())
         self._run_along(self._ping_watchdog())
-        self._run_along(self._surroundings.follow(news, self._looked))
+        if news is not None:
+            self._run_along(self._surroundings.follow(news, self._looked))
         await self._end.wait()
         self._notifier.stopping()
-        for task in self._background:
+        ending = list(self._background)
+        for task in ending:
             task.cancel()
+        await asyncio.gather(*ending, return_exceptions=True)
 
     async def reload(self) -> None:
         """Reads the configuration again, for shards started from now on.
@@ -161,6 +164,13 @@ class Daemon:
         finally:
             self._notifier.ready(self._status())
 
+    def _listen_to_network(self, stack: contextlib.AsyncExitStack) -> NetworkNews | None:
+        try:
+            return stack.enter_context(NetworkNews())
+        except OSError as error:  # where AF_NETLINK may not be used
+            log.warning("changes of the network are seen at a reload only: %s", error)
+            return None
+
     def _looked(self, about: About) -> None:
         self._planner.facts = about.facts
         self._face.looked_around(about)
@@ -177,7 +187,12 @@ class Daemon:
     def _run_along(self, what: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(what)
         self._background.add(task)
-        task.add_done_callback(self._background.discard)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._background.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("a fault of llmgwd, it goes on without this task", exc_info=error)
 
     def _status(self) -> str:
         counts = self._node.counts()

@@ -15,6 +15,7 @@ UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow]) 
 
 FILE = "/etc/llmgwd/llmgwd.toml"
 ENGINES = ("vllm", "sglang", "llama-cpp", "tgi", "command")
+NO_ENGINE = f"no such engine here, takes {', '.join(ENGINES)}, or one whose package is installed"
 
 
 def parse(*texts: str, user_mode: bool = False) -> Config:
@@ -174,8 +175,8 @@ def test_an_empty_directory_or_name_of_an_engine_takes_the_default(key: str) -> 
     assert parse(f"[engines.vllm]\n{key} = ''") == parse()
 
 
-def test_zero_is_the_index_of_a_gid() -> None:
-    assert parse("[agent]\nnccl_ib_gid_index = 0").agent.nccl_ib_gid_index == 0
+def test_a_gid_index_of_zero_takes_the_default_as_any_number_does() -> None:
+    assert parse("[agent]\nnccl_ib_gid_index = 0").agent.nccl_ib_gid_index == "auto"
     assert parse("[agent]\nnccl_ib_gid_index = 'off'").agent.nccl_ib_gid_index == "off"
 
 
@@ -214,7 +215,12 @@ def test_a_later_zero_brings_the_default_back() -> None:
         ("agent = 3", "agent: got 3, takes a table"),
         ("engines = []", "engines: got a list, takes a table"),
         ("engines.vllm = 'x'", "engines.vllm: got 'x', takes a table"),
-        ("[engines.vlm]", "engines.vlm: unknown key, did you mean vllm?"),
+        ("[engines.vlm]", f"engines.vlm: {NO_ENGINE}"),
+        ('[engines."a\\nb"]', f"engines.'a\\nb': {NO_ENGINE}"),
+        ("management_address = '10.0.0.1'", "management_address: unknown key, did you mean it in [agent]?"),
+        ("log_lines = 5\n[agent]", "log_lines: unknown key, did you mean it in [agent]?"),
+        ("args = ['-x']", "args: unknown key, did you mean it in [engines.NAME]?"),
+        ("argv = ['x']", "argv: unknown key"),
         ("agent.log_line = 1", "agent.log_line: unknown key, did you mean log_lines?"),
         ("engines.vllm.frobnicate = 1", "engines.vllm.frobnicate: unknown key"),
         ("agent.log_lines = '5'", "agent.log_lines: got '5', takes an integer from 1 to 100000"),
@@ -232,7 +238,7 @@ def test_a_later_zero_brings_the_default_back() -> None:
         ),
         (
             "agent.nccl_ib_gid_index = 'on'",
-            "agent.nccl_ib_gid_index: got 'on', takes 'auto', 'off' or a number from 0 to 65535",
+            "agent.nccl_ib_gid_index: got 'on', takes 'auto', 'off' or a number from 1 to 65535",
         ),
         (
             "agent.limit_memlock = 'all'",

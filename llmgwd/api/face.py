@@ -3,11 +3,11 @@
 from collections.abc import Awaitable, Callable
 
 from llmgwd.api import paths
-from llmgwd.api.about import About
 from llmgwd.api.manager import Manager
 from llmgwd.api.shard import ShardObject
 from llmgwd.bus.connection import BusLost, CallTimedOut
 from llmgwd.bus.objects import Objects
+from llmgwd.host.about import About
 from llmgwd.host.journal import JournalUnavailable
 from llmgwd.model.errors import Internal, NotAllowed, Refusal
 from llmgwd.model.lifecycle import State
@@ -34,7 +34,7 @@ class Face(Listener):
 
     def added(self, shard: Shard) -> None:
         record = shard.record
-        shown = ShardObject(self._node, shard, self._about.management_address)
+        shown = ShardObject(self._node, shard, lambda: self._about.management_address)
         self._shards[record.id] = shown
         shown.show()
         self._objects.add(paths.shard(record.id), shown)
@@ -60,9 +60,11 @@ class Face(Listener):
         self._manager.changed("Ends", *self._claims(shard))
 
     def looked_around(self, about: About) -> None:
-        """The node may look different after its configuration was read again."""
+        """The node may look different: its configuration was read again, or its network has changed."""
         self._about = about
         self._manager.show(about)
+        for shown in self._shards.values():
+            shown.show()
 
     def _claims(self, shard: Shard) -> tuple[str, ...]:
         return ("Gpus",) if shard.record.spec.gpus else ()

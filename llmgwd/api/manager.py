@@ -4,10 +4,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import ClassVar
 
 from llmgwd.api import actions, paths, wire
-from llmgwd.api.about import About
 from llmgwd.api.shard import ShardObject
 from llmgwd.bus.calls import Caller, Interface, exported
 from llmgwd.bus.library import Variant
+from llmgwd.engines.facts import find_gpu
+from llmgwd.host.about import About
 from llmgwd.host.cgroup import Cgroup
 from llmgwd.model.lifecycle import TERMINAL
 from llmgwd.supervisor.node import Node
@@ -163,19 +164,20 @@ class Manager(Interface):
         await self._reload()
 
     def _gpus(self) -> list[dict[str, Variant]]:
+        gpus = self._about.gpus
         holders = {
-            gpu: shard.record.id
+            find_gpu(name, gpus): shard.record.id
             for shard in self._node.shards()
             if shard.record.state not in TERMINAL
-            for gpu in shard.record.spec.gpus or ()
+            for name in shard.record.spec.gpus or ()
         }
         return [
             wire.dictionary(
                 _GPU,
                 _fields(gpu, {key: _GPU[key] for key in _GPU if key != "shard"})
-                | {"shard": holders.get(str(gpu.index)) or holders.get(gpu.uuid, "")},
+                | {"shard": holders.get(gpu, "")},
             )
-            for gpu in self._about.gpus
+            for gpu in gpus
         ]
 
 

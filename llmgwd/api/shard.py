@@ -1,6 +1,6 @@
 """One shard on the bus: org.llmgw.Node1.Shard."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import ClassVar
 
 from llmgwd.api import actions, wire
@@ -42,7 +42,7 @@ class ShardObject(Interface):
     }
     SIGNALS: ClassVar = {"StateChanged": "s old, s new, s reason"}
 
-    def __init__(self, node: Node, shard: Shard, management_address: str) -> None:
+    def __init__(self, node: Node, shard: Shard, management_address: Callable[[], str]) -> None:
         self._node = node
         self._shard = shard
         self._management_address = management_address
@@ -110,4 +110,4 @@ class ShardObject(Interface):
         record = self._shard.record
         if record.plan.http is None or not record.plan.http.is_endpoint:
             return ""
-        return base_url(record.spec.host, record.spec.port, instead_of_any=self._management_address)
+        return base_url(record.spec.host, record.spec.port, instead_of_any=self._management_address())

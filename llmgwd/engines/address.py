@@ -1,14 +1,13 @@
 """Where a shard answers: an address beside a port, and whom to ask where it means every address."""
 
-import ipaddress
-
 from llmgwd.engines.plan import Http
+from llmgwd.model.addresses import is_ipv6, parsed
 from llmgwd.model.spec import ShardSpec
 
 
 def host_port(host: str, port: int) -> str:
     """`10.0.0.1:8000`, `[fd00::1]:8000` (RFC 3986, 3.2.2)."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return f"[{host}]:{port}" if is_ipv6(host) else f"{host}:{port}"
 
 
 def base_url(host: str, port: int, *, instead_of_any: str = "") -> str:
@@ -32,8 +31,5 @@ def http_of(spec: ShardSpec) -> Http | None:
 
 def _family_of_any(host: str) -> int:
     """4 or 6 for the unspecified address of that family, else 0."""
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:  # a name
-        return 0
-    return address.version if address.is_unspecified else 0
+    address = parsed(host)
+    return address.version if address is not None and address.is_unspecified else 0

@@ -8,14 +8,16 @@ from llmgwd.engines.environment import between_nodes, layered, visible_gpus
 from llmgwd.engines.facts import NodeFacts
 from llmgwd.engines.keys import check_has_none
 from llmgwd.engines.plan import Plan, Process
-from llmgwd.engines.replica import is_unusable, warn_of_gpus, warn_of_ports
+from llmgwd.engines.replica import warn_of_gpus, warn_of_own_address, warn_of_ports
+from llmgwd.model.addresses import is_unusable
 from llmgwd.model.identifiers import ENGINE
 from llmgwd.model.spec import ShardSpec, Sidecar
 
 
 class Command:
     name = "command"
-    traits = Traits(takes_model=False, takes_args=False)
+    # Its ranks may be on one machine.
+    traits = Traits(takes_model=False, takes_args=False, meets_by_address=False)
 
     def plan(
         self, spec: ShardSpec, facts: NodeFacts, args: tuple[str, ...], environment: Mapping[str, str]
@@ -38,6 +40,7 @@ class Command:
             ports=_ports(spec),
             http=http_of(spec),
             warnings=(
+                *warn_of_own_address(spec, facts),
                 *_warn_of_leader(spec),
                 *warn_of_ports(spec, facts),
                 *warn_of_gpus(spec, facts, needed=None),

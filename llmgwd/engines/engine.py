@@ -25,7 +25,8 @@ class Traits:
     `port` 0: it has no usual one. `health_path` empty: no HTTP. `requests`: the gauges of /metrics whose sum
     is the number of requests that run or wait; none where it does not tell. `api_key_variable` and
     `api_key_option`: where it takes the key that clients must show. `takes_model` and `takes_args`: whether
-    those keys of a spec mean anything to it.
+    those keys of a spec mean anything to it. `meets_by_address`: over nodes each rank needs an address of
+    its node by which the others reach it.
     """
 
     executable: str = ""
@@ -37,6 +38,7 @@ class Traits:
     api_key_option: str = ""
     takes_model: bool = True
     takes_args: bool = True
+    meets_by_address: bool = True
 
 
 class Engine(Protocol):

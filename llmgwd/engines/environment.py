@@ -1,10 +1,9 @@
 """The environment of a planned process, in layers: computed, configured, and what the spec says."""
 
-import ipaddress
 from collections.abc import Mapping
 
 from llmgwd.engines.facts import NodeFacts, find_gpu
-from llmgwd.engines.replica import is_unusable
+from llmgwd.model.addresses import is_unusable, parsed
 from llmgwd.model.spec import ShardSpec
 
 
@@ -25,7 +24,9 @@ def between_nodes(spec: ShardSpec, facts: NodeFacts) -> dict[str, str]:
     """
     if spec.nodes == 1 or is_unusable(facts.management_address):
         return {}
-    variables = {"NCCL_SOCKET_FAMILY": _family(facts.management_address)}
+    variables = {}
+    if family := _family(facts.management_address):
+        variables["NCCL_SOCKET_FAMILY"] = family
     if facts.management_interface:
         variables |= {
             "NCCL_SOCKET_IFNAME": f"={facts.management_interface}",
@@ -34,7 +35,7 @@ def between_nodes(spec: ShardSpec, facts: NodeFacts) -> dict[str, str]:
         }
     if facts.nccl_ib_gid_index >= 0:
         variables["NCCL_IB_GID_INDEX"] = str(facts.nccl_ib_gid_index)
-    return {name: value for name, value in variables.items() if value}
+    return variables
 
 
 def own_address(spec: ShardSpec, facts: NodeFacts, variable: str) -> dict[str, str]:
@@ -87,7 +88,7 @@ def _visible_to_rocm(gpus: tuple[str, ...]) -> dict[str, str]:
 
 def _family(address: str) -> str:
     """Empty for a name, which may lead to either."""
-    try:
-        return "AF_INET6" if ipaddress.ip_address(address).version == 6 else "AF_INET"
-    except ValueError:
+    known = parsed(address)
+    if known is None:
         return ""
+    return "AF_INET6" if known.version == 6 else "AF_INET"

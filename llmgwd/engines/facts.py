@@ -20,7 +20,9 @@ def find_gpu(name: str, gpus: Iterable[Gpu]) -> Gpu | None:
     if name.isdigit():
         return next((gpu for gpu in gpus if str(gpu.index) == name), None)
     found = [gpu for gpu in gpus if gpu.uuid.startswith(name)]
-    return next((gpu for gpu in found if gpu.uuid == name or len(found) == 1), None)
+    if len(found) == 1:
+        return found[0]
+    return next((gpu for gpu in found if gpu.uuid == name), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,10 +8,11 @@ from llmgwd.model.wording import refuse
 
 # The one value of each that asks for nothing, and how that is said.
 SILENT: Final[Mapping[str, tuple[object, str]]] = {
-    "executor": ("", "nothing: {} has none"),
+    "executor": ("", "none: {} knows no executors"),
     "data_parallel": (1, "1: {} has none"),
     "data_parallel_balancing": ("internal", "internal: {} has no other"),
     "pipeline_parallel": (1, "1: {} has none"),
+    "tensor_parallel": (1, "1: {} has none"),
 }
 
 

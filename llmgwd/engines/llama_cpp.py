@@ -11,7 +11,7 @@ from llmgwd.engines.keys import check_has_none
 from llmgwd.engines.llama_rpc import endpoints, plan_peer
 from llmgwd.engines.options import ALWAYS_SET, check_args
 from llmgwd.engines.plan import Plan, Process
-from llmgwd.engines.replica import check_leader, warn_of_gpus, warn_of_leader
+from llmgwd.engines.replica import check_leader, warn_of_addresses, warn_of_gpus, warn_of_peers
 from llmgwd.model.identifiers import ENGINE
 from llmgwd.model.spec import ShardSpec
 from llmgwd.model.wording import refuse
@@ -61,7 +61,11 @@ class LlamaCpp:
             processes=(engine,),
             ports=(spec.port,),
             http=http_of(spec),
-            warnings=(*warn_of_leader(spec, facts), *warn_of_gpus(spec, facts, needed=None)),
+            warnings=(
+                *warn_of_addresses(spec, facts),
+                *warn_of_peers(spec, facts),
+                *warn_of_gpus(spec, facts, needed=None),
+            ),
         )
 
 

@@ -3,22 +3,22 @@
 Each is up before rank 0 and knows nothing of the rest. It listens on IPv4 alone (ggml-rpc, transport.cpp).
 """
 
-import ipaddress
 from collections.abc import Iterator, Mapping
 from typing import Final
 
 from llmgwd.engines.environment import layered, visible_gpus
 from llmgwd.engines.facts import NodeFacts
 from llmgwd.engines.options import ALWAYS_SET, refuse_repeated
+from llmgwd.engines.places import beside
 from llmgwd.engines.plan import Plan, Process
 from llmgwd.engines.replica import (
-    is_ipv6,
-    is_unusable,
+    check_peers,
     own_address_or_blank,
+    warn_of_addresses,
     warn_of_gpus,
     warn_of_ports,
 )
-from llmgwd.model.errors import InvalidSpec
+from llmgwd.model.addresses import host_and_port, is_ipv6, is_unusable, parsed
 from llmgwd.model.identifiers import ENGINE
 from llmgwd.model.spec import ShardSpec
 from llmgwd.model.wording import refuse
@@ -33,7 +33,6 @@ OPTIONS: Final[Mapping[str, str]] = {
     "--port": "leader_port",
 }
 DEVICE: Final[Mapping[str, str]] = {"-d": "gpus", "--device": "gpus"}
-MOST: Final = 65_535
 
 
 def plan_peer(spec: ShardSpec, facts: NodeFacts, environment: Mapping[str, str]) -> Plan:
@@ -52,7 +51,8 @@ def plan_peer(spec: ShardSpec, facts: NodeFacts, environment: Mapping[str, str])
         ports=(spec.leader_port,),
         http=None,
         warnings=(
-            *_warn_of_own_address(facts),
+            *warn_of_addresses(spec, facts),
+            *_warn_of_family(facts),
             *warn_of_ports(spec, facts),
             *warn_of_gpus(spec, facts, needed=None),
         ),
@@ -69,44 +69,35 @@ def lend(spec: ShardSpec, facts: NodeFacts) -> tuple[str, ...]:
 
 def endpoints(spec: ShardSpec) -> tuple[str, ...]:
     """`host:port` of each peer, as rank 0 is to connect to it; none on one node. Raises InvalidSpec."""
-    if len(spec.peers) != spec.nodes - 1:
-        takes = f"{spec.nodes - 1}: the address of every other node"
-        raise InvalidSpec(f"peers: got {len(spec.peers)}, takes {takes}")
+    check_peers(spec)
     found = tuple(_endpoint(peer, spec.leader_port) for peer in spec.peers)
-    again = next((one for place, one in enumerate(found) if one in found[:place]), "")
-    if again:
-        raise refuse("peers", again, "each of them once")
+    for place, endpoint in enumerate(found):
+        if endpoint.lower() in map(str.lower, found[:place]):
+            raise refuse("peers", endpoint, "each of them once")
     return found
 
 
 def _endpoint(peer: str, port: int) -> str:
     """What rank 0 cannot use it would leave out without a word, and hold that share of the model itself."""
-    host, colon, own_port = peer.partition(":")
-    if is_ipv6(own_port) or peer.startswith("["):
+    host, own_port = host_and_port(peer)
+    if is_ipv6(host):
         # It reads an endpoint up to the first colon (ggml-rpc.cpp, parse_endpoint).
         raise refuse("peers", peer, "IPv4 addresses or names: rpc-server knows no IPv6")
     if is_unusable(host):
         raise refuse("peers", peer, "addresses by which this node reaches the others")
-    if not colon:
-        return f"{host}:{port}"
-    if not own_port.isdecimal() or not 0 < int(own_port) <= MOST:
-        raise refuse("peers", peer, f"ports from 1 to {MOST}")
-    return f"{host}:{int(own_port)}"
+    return f"{host}:{int(own_port or port)}"
 
 
 def _names(executable: str) -> tuple[str, ...]:
     """Of its program, to be tried in this order: it lies beside llama-server, unless it is what is named."""
-    folder, slash, name = executable.rpartition("/")
-    if RPC_SERVER in name:
+    if RPC_SERVER in executable.rpartition("/")[2]:
         return (executable,)
-    return tuple(f"{folder}{slash}{there}" for there in (RPC_SERVER_NOW, RPC_SERVER))
+    return tuple(beside(executable, name) for name in (RPC_SERVER_NOW, RPC_SERVER))
 
 
-def _warn_of_own_address(facts: NodeFacts) -> Iterator[str]:
+def _warn_of_family(facts: NodeFacts) -> Iterator[str]:
     own = facts.management_address
     if is_unusable(own):
         return  # nothing is started here
-    try:
-        ipaddress.IPv4Address(own)
-    except ValueError:  # not even a name: it takes no other than dotted numbers
+    if is_ipv6(own) or parsed(own) is None:  # not even a name: it takes no other than dotted numbers
         yield f"management_address: rpc-server listens on an IPv4 address, and this node's is {own}"

@@ -1,8 +1,7 @@
 """LMDeploy: over nodes TurboMind meets at the leader, its PyTorch engine in Ray (0.18.0, cli/serve.py)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from itertools import pairwise
 from typing import Final
 
 from llmgwd.engines import ray
@@ -11,16 +10,16 @@ from llmgwd.engines.engine import Traits
 from llmgwd.engines.environment import between_nodes, layered, visible_gpus
 from llmgwd.engines.facts import NodeFacts
 from llmgwd.engines.keys import check_has_none, check_not_options
-from llmgwd.engines.options import check_args
+from llmgwd.engines.options import check_args, given
 from llmgwd.engines.plan import Http, Plan, Process
 from llmgwd.engines.replica import (
     check_enough_gpus,
     check_leader,
-    is_ipv6,
+    warn_of_addresses,
     warn_of_gpus,
-    warn_of_leader,
     warn_of_ports,
 )
+from llmgwd.model.addresses import is_ipv6
 from llmgwd.model.identifiers import ENGINE
 from llmgwd.model.spec import ShardSpec
 from llmgwd.model.wording import refuse
@@ -38,9 +37,11 @@ OPTIONS: Final[Mapping[str, str]] = {
     "--node-rank": "rank",
     "--dist-init-addr": "leader_address",
 }
+BACKEND: Final = "--backend"
+PYTORCH: Final = "pytorch"
 # On one node they are the spec's to give.
 OVER_NODES: Final[Mapping[str, str]] = {
-    "--backend": "executor",
+    BACKEND: "executor",
     "--distributed-executor-backend": "executor",
 }
 # Sizes that have no key.
@@ -60,23 +61,23 @@ class Lmdeploy:
     def plan(
         self, spec: ShardSpec, facts: NodeFacts, args: tuple[str, ...], environment: Mapping[str, str]
     ) -> Plan:
-        given = (*args, *spec.args)
+        others = (*args, *spec.args)
         check_args(args, spec.args, OPTIONS if spec.nodes == 1 else {**OPTIONS, **OVER_NODES}, argparse=True)
         _check(spec)
         _check_over_nodes(spec)
-        _check_data_parallel(spec, given)
+        _check_data_parallel(spec, others)
         needed = spec.tensor_parallel // spec.nodes
         if spec.data_parallel == 1:
             check_enough_gpus(spec, needed)
         return Plan(
-            processes=_processes(spec, facts, (*serve(spec), *given), environment),
+            processes=_processes(spec, facts, (*serve(spec), *others), environment),
             ports=ports(spec),
             http=http(spec),
             warnings=(
-                *warn_of_leader(spec, facts),
-                *warn_of_ports(spec, facts, ray=uses_ray(spec)),
-                *(ray.warn_of_client_server(spec) if uses_ray(spec) and spec.rank == 0 else ()),
-                *warn_of_gpus(spec, facts, None if has_other_sizes(spec, given) else needed),
+                *warn_of_addresses(spec, facts),
+                *warn_of_ports(spec, facts),
+                *(ray.warn_of_ports(spec) if uses_ray(spec) else ()),
+                *warn_of_gpus(spec, facts, None if has_other_sizes(spec, others) else needed),
             ),
         )
 
@@ -104,11 +105,11 @@ def between_ranks(spec: ShardSpec) -> tuple[str, ...]:
         return ()
     if uses_ray(spec):
         return (
-            "--backend", "pytorch",
+            BACKEND, PYTORCH,
             "--distributed-executor-backend", "ray",
         )  # fmt: skip
     return (
-        "--backend", "turbomind",
+        BACKEND, "turbomind",
         "--nnodes", str(spec.nodes),
         "--node-rank", str(spec.rank),
         "--dist-init-addr", host_port(spec.leader_address, spec.leader_port),
@@ -162,9 +163,9 @@ def _between_processes(spec: ShardSpec, facts: NodeFacts) -> Mapping[str, str]:
     return {**between_nodes(spec, facts), **ray.alone(spec)}
 
 
-def has_other_sizes(spec: ShardSpec, args: Iterable[str]) -> bool:
+def has_other_sizes(spec: ShardSpec, args: tuple[str, ...]) -> bool:
     """Whether it takes as many GPUs as its sizes can be laid out on, and nobody else knows how many."""
-    return spec.data_parallel > 1 or any(argument.partition("=")[0] in OTHER_SIZES for argument in args)
+    return spec.data_parallel > 1 or bool(given(args, OTHER_SIZES))
 
 
 def _check(spec: ShardSpec) -> None:
@@ -183,8 +184,7 @@ def _check_over_nodes(spec: ShardSpec) -> None:
             "leader_address", spec.leader_address, "an IPv4 address or a name: lmdeploy knows no IPv6"
         )
     if spec.tensor_parallel % spec.nodes:
-        takes = f"a number by which tensor_parallel {spec.tensor_parallel} can be divided"
-        raise refuse("nodes", spec.nodes, takes)
+        raise refuse("nodes", spec.nodes, f"a divisor of tensor_parallel {spec.tensor_parallel}")
 
 
 def _check_data_parallel(spec: ShardSpec, args: tuple[str, ...]) -> None:
@@ -193,12 +193,8 @@ def _check_data_parallel(spec: ShardSpec, args: tuple[str, ...]) -> None:
     if spec.nodes > 1:
         takes = f"1 where nodes is {spec.nodes}: the nodes of lmdeploy share no requests"
         raise refuse("data_parallel", spec.data_parallel, takes)
-    if _takes_pytorch(args):
+    if given(args, (BACKEND,)).get(BACKEND) == PYTORCH:
         # Each rank is a server of its own, on the first GPUs and on an address of its choice, whatever
         # CUDA_VISIBLE_DEVICES and --server-name say (serve/openai/launch_server.py).
         takes = "1 with --backend pytorch, whose ranks heed neither gpus nor host"
         raise refuse("data_parallel", spec.data_parallel, takes)
-
-
-def _takes_pytorch(args: tuple[str, ...]) -> bool:
-    return "--backend=pytorch" in args or ("--backend", "pytorch") in pairwise(args)

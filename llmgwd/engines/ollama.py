@@ -78,12 +78,16 @@ def listed(name: str) -> str:
 def _gpus(spec: ShardSpec, facts: NodeFacts) -> dict[str, str]:
     """Vulkan, which it asks as well, heeds none of the other variables and would find every GPU."""
     visible = visible_gpus(spec, facts)
-    return visible and visible | {"OLLAMA_VULKAN": "0"}
+    if not visible:
+        return {}
+    return visible | {"OLLAMA_VULKAN": "0"}
 
 
 def _http(spec: ShardSpec) -> Http | None:
     http = http_of(spec)
-    return http and replace(http, served_model=listed(spec.model))
+    if http is None:
+        return None
+    return replace(http, served_model=listed(spec.model))
 
 
 def _check(spec: ShardSpec) -> None:

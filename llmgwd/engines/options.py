@@ -1,6 +1,10 @@
-"""Options that a spec may not repeat: the builder sets them, and of two equal ones engines take the last."""
+"""Options in `args`: which an engine is given there, and which not, as the builder sets them.
 
-from collections.abc import Iterable, Mapping
+Of two equal ones engines take the last.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import zip_longest
 
 from llmgwd.model.errors import InvalidSpec
 
@@ -26,12 +30,26 @@ def refuse_repeated(
     """
     for argument in args:
         option = _option(argument)
-        meant = _meant(option, keys) if argparse and option not in keys else option
+        meant = _meant(option, keys) if argparse else option
         if meant not in keys:
             continue
         if keys[meant] == ALWAYS_SET:
             raise InvalidSpec(f"{where}: got {option}, which is always set: leave it out")
         raise InvalidSpec(f"{where}: got {option}, which the key {keys[meant]} sets: use {keys[meant]}")
+
+
+def given(args: Sequence[str], names: Collection[str]) -> Mapping[str, str]:
+    """Those of the options `names` that are in `args` of an engine that reads them as argparse does.
+
+    Each with its value: what stands behind `=`, or else the next argument, if there is one.
+    """
+    found = {}
+    for argument, following in zip_longest(args, args[1:], fillvalue=""):
+        meant = _meant(_option(argument), names)
+        if meant in names:
+            _, equals, value = argument.partition("=")
+            found[meant] = value if equals else following
+    return found
 
 
 def _option(argument: str) -> str:
@@ -40,9 +58,9 @@ def _option(argument: str) -> str:
     return option.replace("_", "-") if option.startswith("--") else option
 
 
-def _meant(option: str, keys: Iterable[str]) -> str:
-    """Which of `keys` argparse makes of an option that is none of them, or the option itself."""
-    if not option.startswith("-") or option in ("-", "--"):
+def _meant(option: str, keys: Collection[str]) -> str:
+    """Which of `keys` argparse makes of an option, or the option itself."""
+    if option in keys or not option.startswith("-") or option in ("-", "--"):
         return option
     if len(option) > 2 and option[2:].isdigit():
         return option[:2]

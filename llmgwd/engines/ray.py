@@ -11,16 +11,17 @@ from typing import Final
 from llmgwd.engines.address import host_port
 from llmgwd.engines.environment import between_nodes, layered, visible_gpus
 from llmgwd.engines.facts import NodeFacts
+from llmgwd.engines.places import beside, for_sockets
 from llmgwd.engines.plan import Process
-from llmgwd.engines.replica import RAY_WORKER_PORTS, own_address_or_blank
+from llmgwd.engines.replica import own_address_or_blank
 from llmgwd.model.identifiers import ENGINE
 from llmgwd.model.spec import ShardSpec
 
 HEAD: Final = "ray-head"
 CLIENT_SERVER_PORT: Final = 10_001
-# A socket's path has at most 107 bytes (unix(7)), of which Ray takes up to 68:
-# /ray/session_2026-12-01_14-00-00_123456_4194304/sockets/plasma_store
-LONGEST_DIRECTORY: Final = 107 - 68
+# Where its workers listen (ray start --min-worker-port, --max-worker-port).
+WORKER_PORTS: Final = (10_002, 19_999)
+LONGEST_SOCKET: Final = "/ray/session_2026-12-01_14-00-00_123456_4194304/sockets/plasma_store"
 # The head's port is open seconds before the head is complete, and where its programs come over a network many
 # more; whoever joins asks every 2 s, and would give up after 20 times.
 PATIENCE: Final[Mapping[str, str]] = {"RAY_NUM_REDIS_GET_RETRIES": "60"}
@@ -89,23 +90,23 @@ def alone(spec: ShardSpec) -> dict[str, str]:
 
 def program(spec: ShardSpec) -> str:
     """The one that was installed with the engine: both have to be of one version."""
-    folder, slash, _ = spec.executable.rpartition("/")
-    return f"{folder}{slash}ray"
+    return beside(spec.executable, "ray")
 
 
 def directory(spec: ShardSpec) -> str:
     """Where Ray keeps sockets and logs: the same on every node of a replica, and no other replica's."""
     name = f"ray-{hashlib.sha256(spec.replica_id.encode()).hexdigest()[:8]}"
-    path = f"{spec.working_directory.rstrip('/')}/{name}"
-    if spec.working_directory and len(path.encode()) <= LONGEST_DIRECTORY:
-        return path
-    return f"/tmp/llmgw-{name}"  # noqa: S108 (beside the place that Ray itself would take)
+    return for_sockets(spec, name, behind=len(LONGEST_SOCKET))
 
 
-def warn_of_client_server(spec: ShardSpec) -> Iterator[str]:
-    """Ray's head listens there where gRPC for Python is installed; it cannot be told not to."""
+def warn_of_ports(spec: ShardSpec) -> Iterator[str]:
+    """Those that Ray itself takes."""
+    first, last = WORKER_PORTS
     for key, port in (("leader_port", spec.leader_port), ("port", spec.port)):
-        if port == CLIENT_SERVER_PORT:
+        if first <= port <= last:
+            yield f"{key}: {port} is one of those that Ray's workers listen on ({first} to {last})"
+        # Of a head alone, where gRPC for Python is installed; it cannot be told not to.
+        if port == CLIENT_SERVER_PORT and spec.rank == 0:
             yield f"{key}: {port} is where Ray's client server listens"
 
 
@@ -122,7 +123,7 @@ def _node(spec: ShardSpec, facts: NodeFacts) -> tuple[str, ...]:
 
 def _worker_ports(spec: ShardSpec) -> tuple[str, ...]:
     """Ray refuses a head's port among its workers' ports: they get those on the longer side of it."""
-    first, last = RAY_WORKER_PORTS
+    first, last = WORKER_PORTS
     port = spec.leader_port
     if not first <= port <= last:
         return ()

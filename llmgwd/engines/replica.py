@@ -1,9 +1,9 @@
 """A replica over several nodes: what must be true of its sizes, addresses and ports before it runs."""
 
-import ipaddress
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from llmgwd.engines.facts import NodeFacts, find_gpu
+from llmgwd.model.addresses import host_and_port, is_unusable, parsed
 from llmgwd.model.errors import InvalidSpec
 from llmgwd.model.spec import ShardSpec
 from llmgwd.model.wording import refuse
@@ -11,29 +11,11 @@ from llmgwd.model.wording import refuse
 # What stands in a plan for an address that this node has not got; nothing is started with it.
 NO_ADDRESS = "MANAGEMENT_ADDRESS"
 FIRST_UNPRIVILEGED = 1_024
-# Where Ray's workers listen (ray start --min-worker-port, --max-worker-port).
-RAY_WORKER_PORTS = (10_002, 19_999)
 
 
 def own_address_or_blank(facts: NodeFacts) -> str:
     """This node's own address, for a command line."""
     return NO_ADDRESS if is_unusable(facts.management_address) else facts.management_address
-
-
-def is_unusable(address: str) -> bool:
-    """Whether other nodes could not reach anybody by it: none, a loopback address, one that means all."""
-    if not address or f".{address}".lower().endswith(".localhost"):  # RFC 6761, 6.3
-        return True
-    try:
-        parsed = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:  # a name
-        return False
-    inner = getattr(parsed, "ipv4_mapped", None) or parsed  # ::ffff:127.0.0.1
-    return bool(inner.is_loopback or inner.is_unspecified)
-
-
-def is_ipv6(address: str) -> bool:
-    return ":" in address
 
 
 def check_alone(spec: ShardSpec) -> None:
@@ -52,17 +34,23 @@ def check_leader(spec: ShardSpec) -> None:
     if spec.leader_port < FIRST_UNPRIVILEGED:
         raise refuse("leader_port", spec.leader_port, "1024 to 65535: engines run without root")
     if spec.leader_port == spec.port:
-        raise refuse("leader_port", spec.leader_port, "another one than port")
+        raise refuse("leader_port", spec.leader_port, "another one than the key port")
 
 
 def check_same_share(spec: ShardSpec) -> None:
     """Every node gets as many ranks of the model as every other."""
     if world_size(spec) % spec.nodes:
-        raise refuse("nodes", spec.nodes, f"a number by which {sizes(spec)} can be divided")
+        hint = ": raise one of them" if world_size(spec) < spec.nodes else ""
+        raise refuse("nodes", spec.nodes, f"a divisor of {sizes(spec)}{hint}")
 
 
 def world_size(spec: ShardSpec) -> int:
     return spec.tensor_parallel * spec.pipeline_parallel * spec.data_parallel
+
+
+def share_of_a_node(spec: ShardSpec) -> int:
+    """How many ranks of the model a node has, each with a GPU of its own."""
+    return world_size(spec) // spec.nodes
 
 
 def sizes(spec: ShardSpec) -> str:
@@ -71,6 +59,14 @@ def sizes(spec: ShardSpec) -> str:
         f"tensor_parallel {spec.tensor_parallel} x pipeline_parallel {spec.pipeline_parallel} "
         f"x data_parallel {spec.data_parallel}"
     )
+
+
+def check_peers(spec: ShardSpec) -> None:
+    """For engines whose leader names the other nodes."""
+    others = spec.nodes - 1
+    if len(spec.peers) != others:
+        takes = f"{others}: those of the other nodes" if others else "none"
+        raise InvalidSpec(f"peers: got {len(spec.peers)} of them, takes {takes} (nodes is {spec.nodes})")
 
 
 def check_enough_gpus(spec: ShardSpec, needed: int) -> None:
@@ -86,45 +82,65 @@ def warn_of_gpus(spec: ShardSpec, facts: NodeFacts, needed: int | None) -> Itera
         yield f"gpus: {len(spec.gpus)} named, but {sizes(spec)} on {_nodes(spec)} takes {needed}"
     # A MIG device is a part of a GPU, and not listed.
     whole = [gpu for gpu in spec.gpus or () if not gpu.startswith("MIG-")]
-    strange = [gpu for gpu in whole if facts.gpus and find_gpu(gpu, facts.gpus) is None]
-    if strange:
+    strange = [gpu for gpu in whole if find_gpu(gpu, facts.gpus) is None]
+    if strange and not facts.gpus:
+        yield f"gpus: {', '.join(strange)} named, but no GPU was found on this node"
+    elif strange:
         there = ", ".join(str(gpu.index) for gpu in facts.gpus)
         yield f"gpus: {', '.join(strange)} not among the GPUs of this node ({there})"
 
 
-def warn_of_leader(spec: ShardSpec, facts: NodeFacts) -> Iterator[str]:
-    """On the leader's node: an address that is not its own."""
-    if spec.nodes == 1 or spec.rank != 0 or not facts.addresses:
+def holds(facts: NodeFacts, address: str) -> bool:
+    """Whether it is certainly an address of this node."""
+    return parsed(address) in map(parsed, facts.addresses)
+
+
+def lacks(facts: NodeFacts, address: str) -> bool:
+    """Whether it is certainly none: whose a name is may change, and somebody has to have looked."""
+    return parsed(address) is not None and bool(facts.addresses) and not holds(facts, address)
+
+
+def warn_of_addresses(spec: ShardSpec, facts: NodeFacts) -> Iterator[str]:
+    """Those of this node and of the leader, where they are on another node than they should be."""
+    yield from warn_of_own_address(spec, facts)
+    if spec.nodes == 1:
+        for key in ("leader_address", "peers"):
+            if getattr(spec, key):
+                yield f"{key}: of no use where nodes is 1"
         return
-    try:
-        leader = ipaddress.ip_address(spec.leader_address)
-    except ValueError:  # a name: whose it is may change
-        return
-    if leader not in map(ipaddress.ip_address, facts.addresses):
+    if spec.rank == 0 and lacks(facts, spec.leader_address):
         yield f"leader_address: this node is to be the leader and does not hold {spec.leader_address}"
+    if spec.rank > 0 and holds(facts, spec.leader_address):
+        yield f"leader_address: {spec.leader_address} is this node, whose rank is {spec.rank}, not 0"
 
 
-def warn_of_ports(spec: ShardSpec, facts: NodeFacts, *, ray: bool = False) -> Iterator[str]:
-    """Ports that somebody else may have got by chance when the engine wants them."""
+def warn_of_own_address(spec: ShardSpec, facts: NodeFacts) -> Iterator[str]:
+    """Other nodes are told of it, and no interface is known for it."""
+    if spec.nodes > 1 and lacks(facts, facts.management_address):
+        yield f"management_address: {facts.management_address} is held by no interface of this node"
+
+
+def warn_of_peers(spec: ShardSpec, facts: NodeFacts) -> Iterator[str]:
+    """For engines whose leader names the other nodes."""
+    for peer in spec.peers:
+        if holds(facts, host_and_port(peer)[0]):
+            yield f"peers: {peer} is this node"
+
+
+def warn_of_ports(spec: ShardSpec, facts: NodeFacts, *, following: int = 0) -> Iterator[str]:
+    """Of the port where ranks on several nodes meet, and so many `following` it."""
+    if spec.nodes > 1:
+        yield from warn_of_meeting(spec.leader_port, facts, following=following)
+
+
+def warn_of_meeting(port: int, facts: NodeFacts, *, following: int = 0) -> Iterator[str]:
+    """Somebody else may have got it by chance when the engine wants it."""
     first, last = facts.ephemeral_ports
-    if spec.nodes > 1 and first <= spec.leader_port <= last:
-        yield (
-            f"leader_port: {spec.leader_port} is one of those that the kernel gives to anybody "
-            f"({first} to {last}, net.ipv4.ip_local_port_range)"
-        )
-    if ray:
-        yield from _among_rays(spec)
-
-
-def _among_rays(spec: ShardSpec) -> Iterator[str]:
-    first, last = RAY_WORKER_PORTS
-    for key, port in _ports(spec):
-        if first <= port <= last:
-            yield f"{key}: {port} is one of those that Ray's workers listen on ({first} to {last})"
-
-
-def _ports(spec: ShardSpec) -> Iterable[tuple[str, int]]:
-    return (("leader_port", spec.leader_port), ("port", spec.port))
+    anybodys = f"those that the kernel gives to anybody ({first} to {last}, net.ipv4.ip_local_port_range)"
+    if first <= port <= last:
+        yield f"leader_port: {port} is one of {anybodys}"
+    elif port < first <= port + following:
+        yield f"leader_port: {port} to {port + following} are needed, of which some are {anybodys}"
 
 
 def _nodes(spec: ShardSpec) -> str:

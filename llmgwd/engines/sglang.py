@@ -1,6 +1,5 @@
 """SGLang: the same command line on every node of a replica, but for the rank (its 0.5.23, server_args.py)."""
 
-import ipaddress
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
@@ -12,7 +11,9 @@ from llmgwd.engines.facts import NodeFacts
 from llmgwd.engines.keys import check_has_none, check_not_options
 from llmgwd.engines.options import ALWAYS_SET, check_args
 from llmgwd.engines.plan import Http, Plan, Process
+from llmgwd.engines.replica import lacks
 from llmgwd.engines.sglang_layout import check_layout, ports, warn_of_layout
+from llmgwd.model.addresses import parsed
 from llmgwd.model.identifiers import ENGINE
 from llmgwd.model.spec import ShardSpec
 from llmgwd.model.wording import refuse
@@ -133,11 +134,6 @@ def _check(spec: ShardSpec) -> None:
 
 def _warn_of_host(spec: ShardSpec, facts: NodeFacts) -> Iterator[str]:
     """A rank that serves nobody runs on where it cannot listen, but is never seen to be ready."""
-    if spec.rank == 0 or not facts.addresses:
-        return
-    try:
-        host = ipaddress.ip_address(spec.host)
-    except ValueError:  # a name: whose it is may change
-        return
-    if not host.is_unspecified and host not in map(ipaddress.ip_address, facts.addresses):
+    host = parsed(spec.host)
+    if spec.rank > 0 and host is not None and not host.is_unspecified and lacks(facts, spec.host):
         yield f"host: this node does not hold {spec.host}, where rank {spec.rank} is to say that it lives"

@@ -3,18 +3,19 @@
 With DP attention data_parallel is a part of tensor_parallel, not a factor beside it.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from llmgwd.engines import options
 from llmgwd.engines.facts import NodeFacts
 from llmgwd.engines.replica import (
     check_enough_gpus,
     check_leader,
+    share_of_a_node,
+    warn_of_addresses,
     warn_of_gpus,
-    warn_of_leader,
     warn_of_ports,
-    world_size,
 )
 from llmgwd.model.spec import ShardSpec
 from llmgwd.model.wording import refuse
@@ -23,6 +24,7 @@ from llmgwd.model.wording import refuse
 DP_ATTENTION: Final = "--enable-dp-attention"
 # Since 0.5.22 it has a size of its own, beside which --dp-size has to be 1.
 DP_ATTENTION_SIZES: Final = ("--attn-dp-size", "--attention-data-parallel-size")
+NAMES: Final = (DP_ATTENTION, *DP_ATTENTION_SIZES)
 
 LAST_PORT: Final = 65_535
 # With DP attention: so many after the port where ranks meet, for its processes among each other, and one more
@@ -33,53 +35,51 @@ HANDSHAKE: Final = 13
 ON_ONE_NODE: Final = 233
 
 
-def check_layout(spec: ShardSpec, args: Iterable[str]) -> None:
+def check_layout(spec: ShardSpec, args: Sequence[str]) -> None:
     """`args`: the configuration's and the spec's. Raises InvalidSpec."""
-    given = _options(args)
+    given = options.given(args, NAMES)
     check_leader(spec)
     _check_data_parallel(spec, given)
     _check_shares(spec)
     if _has_dp_attention(spec, given):
         _check_ports(spec)
     shape = _shape(spec, given)
-    check_enough_gpus(shape, world_size(shape) // shape.nodes)
+    check_enough_gpus(shape, share_of_a_node(shape))
 
 
-def warn_of_layout(spec: ShardSpec, facts: NodeFacts, args: Iterable[str]) -> Iterator[str]:
-    shape = _shape(spec, _options(args))
-    yield from warn_of_leader(spec, facts)
-    yield from warn_of_ports(spec, facts)
-    yield from warn_of_gpus(shape, facts, world_size(shape) // shape.nodes)
+def warn_of_layout(spec: ShardSpec, facts: NodeFacts, args: Sequence[str]) -> Iterator[str]:
+    given = options.given(args, NAMES)
+    shape = _shape(spec, given)
+    yield from warn_of_addresses(spec, facts)
+    yield from warn_of_ports(spec, facts, following=HANDSHAKE if _has_dp_attention(spec, given) else 0)
+    yield from warn_of_gpus(shape, facts, share_of_a_node(shape))
 
 
-def ports(spec: ShardSpec, args: Iterable[str]) -> tuple[int, ...]:
+def ports(spec: ShardSpec, args: Sequence[str]) -> tuple[int, ...]:
     """All of those that have to be free on this node."""
-    if _has_dp_attention(spec, _options(args)):
+    if _has_dp_attention(spec, options.given(args, NAMES)):
         return (spec.port, *_ports_of_attention(spec))
     return (spec.port, spec.leader_port) if spec.nodes > 1 and spec.rank == 0 else (spec.port,)
 
 
-def _options(args: Iterable[str]) -> frozenset[str]:
-    return frozenset(argument.partition("=")[0] for argument in args)
+def _has_dp_attention(spec: ShardSpec, given: Mapping[str, str]) -> bool:
+    by_switch = DP_ATTENTION in given and spec.data_parallel > 1
+    return by_switch or any(size in given for size in DP_ATTENTION_SIZES)
 
 
-def _has_dp_attention(spec: ShardSpec, given: frozenset[str]) -> bool:
-    return (DP_ATTENTION in given and spec.data_parallel > 1) or not given.isdisjoint(DP_ATTENTION_SIZES)
-
-
-def _shape(spec: ShardSpec, given: frozenset[str]) -> ShardSpec:
+def _shape(spec: ShardSpec, given: Mapping[str, str]) -> ShardSpec:
     """A spec whose sizes multiply to the number of GPUs."""
     return replace(spec, data_parallel=1) if _has_dp_attention(spec, given) else spec
 
 
-def _check_data_parallel(spec: ShardSpec, given: frozenset[str]) -> None:
+def _check_data_parallel(spec: ShardSpec, given: Mapping[str, str]) -> None:
     if spec.data_parallel == 1:
         return
     for size in DP_ATTENTION_SIZES:
         if size in given:
             raise refuse("data_parallel", spec.data_parallel, f"1 where args have {size}")
     if DP_ATTENTION in given and spec.tensor_parallel % spec.data_parallel:
-        takes = f"a number by which tensor_parallel {spec.tensor_parallel} can be divided ({DP_ATTENTION})"
+        takes = f"a divisor of tensor_parallel {spec.tensor_parallel} ({DP_ATTENTION})"
         raise refuse("data_parallel", spec.data_parallel, takes)
     if DP_ATTENTION not in given and spec.nodes > 1:
         takes = (
@@ -94,12 +94,9 @@ def _check_shares(spec: ShardSpec) -> None:
     tensor, stages, nodes = spec.tensor_parallel, spec.pipeline_parallel, spec.nodes
     if stages % nodes == 0 or (nodes % stages == 0 and tensor % (nodes // stages) == 0):
         return
-    takes = f"a number by which tensor_parallel {tensor} can be divided"
+    takes = f"a divisor of tensor_parallel {tensor}"
     if stages > 1:
-        takes = (
-            f"a number by which pipeline_parallel {stages} can be divided, or {stages} times one "
-            f"by which tensor_parallel {tensor} can"
-        )
+        takes = f"a divisor of pipeline_parallel {stages}, or {stages} times one of tensor_parallel {tensor}"
     raise refuse("nodes", nodes, takes)
 
 

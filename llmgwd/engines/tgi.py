@@ -1,7 +1,6 @@
 """Text Generation Inference, on one node: `text-generation-launcher` (TGI 3.3, launcher/src/main.rs)."""
 
-import ipaddress
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from llmgwd.engines.address import http_of
@@ -10,8 +9,10 @@ from llmgwd.engines.environment import layered, visible_gpus
 from llmgwd.engines.facts import NodeFacts
 from llmgwd.engines.keys import check_has_none, check_not_options
 from llmgwd.engines.options import check_args
+from llmgwd.engines.places import for_sockets
 from llmgwd.engines.plan import Plan, Process
-from llmgwd.engines.replica import check_alone, check_enough_gpus, warn_of_gpus
+from llmgwd.engines.replica import check_alone, check_enough_gpus, warn_of_gpus, warn_of_meeting
+from llmgwd.model.addresses import parsed
 from llmgwd.model.identifiers import ENGINE
 from llmgwd.model.spec import ShardSpec
 from llmgwd.model.wording import refuse
@@ -27,8 +28,8 @@ OPTIONS: Final[Mapping[str, str]] = {
     "--shard-uds-path": "working_directory",
 }
 MASTER_PORT: Final = 29_500
-# A socket's path has at most 107 bytes (unix(7)); TGI puts `-` and the number of the GPU's process behind it.
-LONGEST_SOCKET: Final = 107 - len("-65535")
+# With the number of the GPU's process.
+LONGEST_SOCKET: Final = "-65535"
 ENVIRONMENT: Final[Mapping[str, str]] = {
     "PYTHONUNBUFFERED": "1",
     # 3.3 opens a second port for metrics, 9000 unless told, ends where that is taken, and closes it at once.
@@ -63,7 +64,10 @@ class Tgi:
             processes=(engine,),
             ports=(spec.port, *master_ports(spec)),
             http=http_of(spec),
-            warnings=tuple(warn_of_gpus(spec, facts, needed=spec.tensor_parallel)),
+            warnings=(
+                *_warn_of_master_port(spec, facts),
+                *warn_of_gpus(spec, facts, needed=spec.tensor_parallel),
+            ),
         )
 
 
@@ -86,10 +90,12 @@ def master_ports(spec: ShardSpec) -> tuple[int, ...]:
 
 def sockets(spec: ShardSpec) -> str:
     """Where router and GPUs' processes meet. No other live shard of the node serves at the same port."""
-    path = f"{spec.working_directory.rstrip('/')}/tgi-{spec.port}"
-    if spec.working_directory and len(path.encode()) <= LONGEST_SOCKET:
-        return path
-    return f"/tmp/llmgw-tgi-{spec.port}"  # noqa: S108 (where TGI would have it, too)
+    return for_sockets(spec, f"tgi-{spec.port}", behind=len(LONGEST_SOCKET))
+
+
+def _warn_of_master_port(spec: ShardSpec, facts: NodeFacts) -> Iterator[str]:
+    for port in master_ports(spec):
+        yield from warn_of_meeting(port, facts)
 
 
 def _check(spec: ShardSpec) -> None:
@@ -99,17 +105,9 @@ def _check(spec: ShardSpec) -> None:
     if spec.served_model_name != spec.model:
         takes = f"{spec.model}: tgi serves a model by its own name"
         raise refuse("served_model_name", spec.served_model_name, takes)
-    if not _is_an_address(spec.host):
+    if parsed(spec.host) is None or "%" in spec.host:
         # It would listen on every address instead (router/src/server.rs).
         raise refuse("host", spec.host, "an IP address without a zone: tgi looks up no names")
     if spec.port in master_ports(spec):
-        raise refuse("leader_port", spec.port, "another one than port")
+        raise refuse("leader_port", spec.port, "another one than the key port")
     check_enough_gpus(spec, spec.tensor_parallel)
-
-
-def _is_an_address(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return "%" not in host

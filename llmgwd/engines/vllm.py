@@ -11,6 +11,7 @@ from llmgwd.engines.address import http_of
 from llmgwd.engines.engine import Traits
 from llmgwd.engines.environment import between_nodes, layered, own_address, visible_gpus
 from llmgwd.engines.facts import NodeFacts
+from llmgwd.engines.keys import check_not_options
 from llmgwd.engines.options import check_args
 from llmgwd.engines.plan import Plan, Process
 from llmgwd.engines.vllm_layout import (
@@ -24,7 +25,6 @@ from llmgwd.engines.vllm_layout import (
 )
 from llmgwd.model.identifiers import ENGINE
 from llmgwd.model.spec import ShardSpec
-from llmgwd.model.wording import refuse
 
 # What the spec decides, whether or not a shard needs it on its command line.
 OPTIONS: Final[Mapping[str, str]] = {
@@ -85,10 +85,7 @@ class Vllm:
     def plan(
         self, spec: ShardSpec, facts: NodeFacts, args: tuple[str, ...], environment: Mapping[str, str]
     ) -> Plan:
-        for key in ("model", "served_model_name"):
-            # vLLM would read it as an option.
-            if getattr(spec, key).startswith("-"):
-                raise refuse(key, getattr(spec, key), "a name that does not begin with '-'")
+        check_not_options(spec, "model", "served_model_name")
         check_layout(spec)
         check_args(args, spec.args, OPTIONS, argparse=True)
         return Plan(

@@ -12,12 +12,12 @@ from llmgwd.engines.replica import (
     check_enough_gpus,
     check_leader,
     check_same_share,
-    is_ipv6,
+    share_of_a_node,
+    warn_of_addresses,
     warn_of_gpus,
-    warn_of_leader,
     warn_of_ports,
-    world_size,
 )
+from llmgwd.model.addresses import is_ipv6
 from llmgwd.model.spec import ShardSpec
 from llmgwd.model.wording import refuse
 
@@ -48,11 +48,13 @@ def serves(spec: ShardSpec) -> bool:
 
 
 def data_parallel_port(spec: ShardSpec) -> int:
-    """Where ranks of data parallel over nodes meet. vLLM's own choice is the same for every replica.
+    """Where ranks of data parallel over nodes meet. vLLM's own choice is the same for every replica."""
+    return spec.leader_port + _ports_before(spec)
 
-    A spanning copy meets at the leader's port already.
-    """
-    return spec.leader_port + 1 if layout_of(spec) is Layout.SPANNING else spec.leader_port
+
+def _ports_before(spec: ShardSpec) -> int:
+    """A spanning copy meets at the leader's port already."""
+    return 1 if layout_of(spec) is Layout.SPANNING and spec.data_parallel > 1 else 0
 
 
 def ports(spec: ShardSpec) -> tuple[int, ...]:
@@ -70,18 +72,18 @@ def check_layout(spec: ShardSpec) -> None:
     _check_balancing(spec)
     if layout_of(spec) is not Layout.RAY:  # whose nodes may differ in GPUs
         check_same_share(spec)
-        check_enough_gpus(spec, world_size(spec) // spec.nodes)
+        check_enough_gpus(spec, share_of_a_node(spec))
 
 
 def warn_of_layout(spec: ShardSpec, facts: NodeFacts) -> Iterator[str]:
     by_ray = layout_of(spec) is Layout.RAY
-    yield from warn_of_leader(spec, facts)
-    yield from warn_of_ports(spec, facts, ray=by_ray)
-    if by_ray and spec.rank == 0:
-        yield from ray.warn_of_client_server(spec)
+    yield from warn_of_addresses(spec, facts)
+    yield from warn_of_ports(spec, facts, following=_ports_before(spec))
+    if by_ray:
+        yield from ray.warn_of_ports(spec)
     if layout_of(spec) is not Layout.ALONE and spec.data_parallel > 1:
         yield from _warn_of_data_parallel(spec)
-    yield from warn_of_gpus(spec, facts, None if by_ray else world_size(spec) // spec.nodes)
+    yield from warn_of_gpus(spec, facts, None if by_ray else share_of_a_node(spec))
 
 
 def _warn_of_data_parallel(spec: ShardSpec) -> Iterator[str]:
@@ -95,8 +97,8 @@ def _warn_of_data_parallel(spec: ShardSpec) -> Iterator[str]:
     if spec.data_parallel_balancing != "internal" and spec.data_parallel == spec.nodes:
         # Hybrid becomes external where a node has one rank, and external balancing is refused for others.
         yield (
-            f"data_parallel_balancing: vllm balances one rank a node as {spec.data_parallel_balancing} for "
-            "mixtures of experts alone"
+            f"data_parallel_balancing: vllm 0.32 takes {spec.data_parallel_balancing} with one rank a node "
+            "for mixtures of experts alone"
         )
 
 

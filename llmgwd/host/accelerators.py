@@ -23,7 +23,7 @@ NVIDIA_SMI = (
 )
 MIB = 1 << 20
 # A driver that keeps no state between its users initialises each GPU first, a second or two for each.
-TIME_LIMIT_S = 30.0
+TIME_LIMIT_S = 15.0
 logger = logging.getLogger(__name__)
 
 

@@ -1,9 +1,10 @@
 """Engines that other packages bring: their entry points in the group `llmgwd.engines`."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import Distribution, EntryPoint, distributions
+from typing import cast
 
 from llmgwd.engines.engine import Engine, Traits
 from llmgwd.engines.registry import BUILT_IN
@@ -27,39 +28,60 @@ class NotAnEngine(Exception):  # noqa: N818
 
 def find_engines() -> Brought:
     """Imports what is installed. One that cannot be used is left out: the others do not suffer for it."""
-    found = sorted(entry_points(group=GROUP), key=lambda point: point.name)
     engines: list[Engine] = []
-    complaints: list[str] = []
-    for point in found:
+    points, complaints = _find_points()
+    for point in points:
         try:
-            taken = {engine.name for engine in (*BUILT_IN, *engines)}
-            engines.append(_load(point, taken))
+            engines.append(_load(point, {engine.name for engine in (*BUILT_IN, *engines)}))
         except NotAnEngine as error:
-            complaints.append(f"engine {point.name} of {_package(point)} cannot be used: {error}")
-    return Brought(tuple(dict.fromkeys(point.name for point in found)), tuple(engines), tuple(complaints))
+            complaints.append(f"engine {point.name} of {_called(point.dist)} cannot be used: {error}")
+    return Brought(tuple(dict.fromkeys(point.name for point in points)), tuple(engines), tuple(complaints))
 
 
-def _load(point: EntryPoint, taken: set[str]) -> Engine:
+def _find_points() -> tuple[list[EntryPoint], list[str]]:
+    """In the order of their names, and what cannot be read: the files of any package may be anything."""
+    found: dict[tuple[str, str], EntryPoint] = {}  # of a package that is installed twice the first one counts
+    complaints: list[str] = []
+    for package in distributions():
+        try:
+            for point in package.entry_points.select(group=GROUP):
+                found.setdefault((point.name, point.value), point)
+        except Exception as error:  # noqa: BLE001 (importlib.metadata does not say which)
+            complaints.append(f"the entry points of {_called(package)} cannot be read: {_said(error)}")
+    return sorted(found.values(), key=lambda point: point.name), complaints
+
+
+def _load(point: EntryPoint, taken: Collection[str]) -> Engine:
     if point.name in taken:
         raise NotAnEngine("the name is taken")
     try:
-        engine: Engine = point.load()()
-    except Exception as error:  # another's code may raise anything, and must not keep this daemon down
+        return _checked(point.load()(), point.name)
+    except NotAnEngine:
+        raise
+    # Another's code may raise anything, and must not keep this daemon down.
+    except (Exception, SystemExit) as error:
         log.debug("engine %s", point.name, exc_info=True)
-        raise NotAnEngine(f"{type(error).__name__}: {error}") from error
-    for problem in _problems(point, engine):
-        raise NotAnEngine(problem)
-    return engine
+        raise NotAnEngine(_said(error)) from error
 
 
-def _problems(point: EntryPoint, engine: object) -> Iterator[str]:
-    if getattr(engine, "name", None) != point.name:
-        yield f"it calls itself {getattr(engine, 'name', None)!r}"
-    if not isinstance(getattr(engine, "traits", None), Traits):
-        yield "its traits are no Traits"
-    if not callable(getattr(engine, "plan", None)):
-        yield "it has no plan"
+def _checked(made: object, name: str) -> Engine:
+    if getattr(made, "name", None) != name:
+        raise NotAnEngine(f"it calls itself {getattr(made, 'name', None)!r}")
+    if not isinstance(getattr(made, "traits", None), Traits):
+        raise NotAnEngine("its traits are no Traits")
+    if not callable(getattr(made, "plan", None)):
+        raise NotAnEngine("it has no plan")
+    return cast(Engine, made)
 
 
-def _package(point: EntryPoint) -> str:
-    return f"package {point.dist.name}" if point.dist else "an unknown package"
+def _said(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}".removesuffix(": ")
+
+
+def _called(package: Distribution | None) -> str:
+    """Without METADATA its name is None, or nothing that can be asked for, by the version of Python."""
+    try:
+        name = package.name if package else ""
+    except Exception:  # noqa: BLE001 (as above)
+        name = ""
+    return f"package {name}" if name else "an unknown package"

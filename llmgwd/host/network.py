@@ -4,12 +4,14 @@ import ipaddress
 import socket
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network
+from ipaddress import IPv4Interface, IPv4Network, IPv6Interface, IPv6Network
 from pathlib import Path
 from socket import AddressFamily
 from typing import Protocol
 
 import psutil
+
+from llmgwd.model.addresses import parsed
 
 # Public addresses that hardly any host routes otherwise than by default. Nothing is sent to them: connecting
 # a datagram socket only chooses the route and with it the source address (connect(2), udp(7)).
@@ -17,6 +19,8 @@ ELSEWHERE = {AddressFamily.AF_INET: "8.8.8.8", AddressFamily.AF_INET6: "2001:486
 LOOPBACK = "lo"
 PORT_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")  # of IPv6, too
 USUAL_PORT_RANGE = (32_768, 60_999)
+# A name of an interface may be any bytes; psutil 5.9 raises UnicodeDecodeError where it is no UTF-8.
+UNREADABLE = (OSError, ValueError, psutil.Error)
 
 Network = IPv4Network | IPv6Network
 Held = IPv4Interface | IPv6Interface
@@ -31,6 +35,10 @@ class InterfaceAddress(Protocol):
 
     @property
     def netmask(self) -> str | None: ...
+
+
+class Unreadable(Exception):  # noqa: N818
+    """Says in a sentence why nothing is known of this node's interfaces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +56,16 @@ class Management:
 def read_interfaces(
     addresses: Callable[[], Mapping[str, Iterable[InterfaceAddress]]] = psutil.net_if_addrs,
 ) -> Interfaces:
-    """The addresses of each interface, with their networks; those of link layers are left out."""
+    """The addresses of each interface, with their networks; those of link layers are left out.
+
+    Raises Unreadable.
+    """
+    try:
+        listed = addresses()
+    except UNREADABLE as error:
+        raise Unreadable(f"the interfaces of this node cannot be read: {error}") from error
     found: dict[str, tuple[Held, ...]] = {}
-    for label, entries in addresses().items():
+    for label, entries in listed.items():
         name = label.partition(":")[0]  # eth0:1 is a label of an address of eth0
         held = tuple(one for entry in entries for one in _held(entry))
         found[name] = found.get(name, ()) + held
@@ -65,9 +80,9 @@ def default_source_address(family: AddressFamily) -> str:
             address = str(probe.getsockname()[0])
     except OSError:  # no route, or a kernel without this family
         return ""
-    parsed = _parsed(address)
+    source = parsed(address)
     # Others could not use a link-local or loopback one, and 0.0.0.0 nobody.
-    useless = parsed is None or parsed.is_link_local or parsed.is_loopback or parsed.is_unspecified
+    useless = source is None or source.is_link_local or source.is_loopback or source.is_unspecified
     return "" if useless else address
 
 
@@ -79,7 +94,7 @@ def find_management(
 ) -> Management:
     """The configured address, or the one that the default route uses, IPv4 before IPv6."""
     address = configured or source_address(AddressFamily.AF_INET) or source_address(AddressFamily.AF_INET6)
-    wanted = _parsed(address)
+    wanted = parsed(address)
     holders = [name for name, held in interfaces.items() if any(one.ip == wanted for one in held)]
     if not holders:  # nobody's, or a name, and whose that is may change
         return Management(address, "")
@@ -94,8 +109,11 @@ def addresses_of(interfaces: Interfaces) -> tuple[str, ...]:
 
 
 def is_up(interface: str) -> bool:
-    """Whether it can carry something now: it is switched on and has a link."""
-    state = psutil.net_if_stats().get(interface)
+    """Whether it is known to carry something now: it is switched on and has a link."""
+    try:
+        state = psutil.net_if_stats().get(interface)
+    except UNREADABLE:  # as for read_interfaces, which says so
+        return False
     return state is not None and state.isup
 
 
@@ -109,18 +127,10 @@ def ephemeral_ports(file: Path = PORT_RANGE) -> tuple[int, int]:
 
 
 def _held(entry: InterfaceAddress) -> Iterable[Held]:
-    address = _parsed(entry.address)
-    if address is None:
+    address = parsed(entry.address)
+    if address is None:  # of a link layer
         return
     whole = address.max_prefixlen
-    mask = _parsed(entry.netmask or "")  # of IPv6 too it comes as an address: ffff:ffff:ffff:ffff::
+    mask = parsed(entry.netmask or "")  # of IPv6 too it comes as an address: ffff:ffff:ffff:ffff::
     length = whole if mask is None or mask.version != address.version else int(mask).bit_count()
     yield ipaddress.ip_interface((address, length))
-
-
-def _parsed(address: str) -> IPv4Address | IPv6Address | None:
-    """Without the zone, which only says on which interface a link-local address is meant."""
-    try:
-        return ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:  # a name, or the address of a link layer
-        return None

@@ -1,6 +1,7 @@
 """News of this node's links, addresses and routes, as the kernel tells them (rtnetlink(7))."""
 
 import asyncio
+import errno
 import socket
 from types import TracebackType
 from typing import Self
@@ -13,10 +14,14 @@ _LARGEST = 65_536
 class NetworkNews:
     """From `with NetworkNews() as news:` on nothing is missed. What has changed is not told: look."""
 
-    def __init__(self) -> None:
+    def __init__(self, groups: int = GROUPS) -> None:
         kind = socket.SOCK_RAW | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
         self._socket = socket.socket(socket.AF_NETLINK, kind, socket.NETLINK_ROUTE)
-        self._socket.bind((0, GROUPS))
+        try:
+            self._socket.bind((0, groups))
+        except OSError:
+            self._socket.close()
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -41,5 +46,7 @@ class NetworkNews:
     async def _receive(self) -> None:
         try:
             await asyncio.get_running_loop().sock_recv(self._socket, _LARGEST)
-        except OSError:  # ENOBUFS: there was more news than could be kept, which is news enough
-            return
+        except OSError as error:
+            if error.errno != errno.ENOBUFS:  # more than could be kept, which is news enough
+                raise
+        await asyncio.sleep(0)  # of a flood nothing has to be waited for; others have their turn

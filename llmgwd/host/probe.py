@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -13,6 +13,7 @@ import psutil
 
 from llmgwd.engines.plan import Http
 from llmgwd.host.cgroup import Cgroup
+from llmgwd.host.resolver import Address, Resolver
 
 _CONNECT_S = 2.0
 _LARGEST_ANSWER = 1024 * 1024
@@ -23,8 +24,11 @@ class Probes:
     """One per daemon; `close` when it ends. Never a proxy, never a redirect, never a body without end."""
 
     def __init__(self) -> None:
+        self._resolver = Resolver()
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(force_close=True, limit=64, ssl=False),
+            connector=aiohttp.TCPConnector(
+                force_close=True, limit=64, ssl=False, resolver=self._resolver, use_dns_cache=False
+            ),
             cookie_jar=aiohttp.DummyCookieJar(),
             headers={"Accept-Encoding": "identity"},
             auto_decompress=False,  # a megabyte can be made to hold a gigabyte
@@ -58,13 +62,9 @@ class Probes:
         """Whether something accepts a connection there. A name that does not resolve is not listening yet."""
         try:
             async with asyncio.timeout(_CONNECT_S):
-                _, writer = await asyncio.open_connection(host, port)
+                return await _any_accepts(await self._resolver.addresses(host), port)
         except (OSError, TimeoutError, UnicodeError):  # a host name can be one that no resolver takes
             return False
-        writer.close()
-        with contextlib.suppress(OSError):
-            await writer.wait_closed()
-        return True
 
     async def connections(self, http: Http) -> int:
         """Established connections to the serving port."""
@@ -88,6 +88,30 @@ class Probes:
             return 0, f"{where}: {type(error).__name__} instead of an answer"
         except UnicodeError:
             return 0, f"{where}: no name of a host"
+
+
+async def _any_accepts(addresses: Iterable[Address], port: int) -> bool:
+    """All at once: one that leads nowhere would use up the time of the others."""
+    tries = [asyncio.ensure_future(_accepts(address, port)) for address in addresses]
+    try:
+        for first in asyncio.as_completed(tries):
+            if await first:
+                return True
+        return False
+    finally:
+        for each in tries:
+            each.cancel()
+
+
+async def _accepts(address: Address, port: int) -> bool:
+    try:
+        _, writer = await asyncio.open_connection(address.host, port, family=address.family)
+    except OSError:
+        return False
+    writer.close()
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()
+    return True
 
 
 def _why(error: OSError) -> str:

@@ -1,16 +1,15 @@
 """What looks wrong on this node, a sentence each: it may be right, and nothing is refused for it."""
 
-import ipaddress
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from llmgwd.engines.facts import Gpu
-from llmgwd.engines.replica import is_unusable
 from llmgwd.host.limits import Limit
 from llmgwd.host.network import LOOPBACK, Management
 from llmgwd.host.rdma import RdmaPort
+from llmgwd.model.addresses import is_unusable, parsed
 
-REMEDY = "set management_address in the configuration"
+REMEDY = "set management_address in [agent] of the configuration"
 
 
 def of_management(management: Management, *, up: bool) -> Iterator[str]:
@@ -20,7 +19,7 @@ def of_management(management: Management, *, up: bool) -> Iterator[str]:
         yield f"no management address, as there is no default route: {REMEDY}"
     elif is_unusable(address):
         yield f"the management address {address} is none by which other nodes reach this one: {REMEDY}"
-    elif not interface and _is_name(address):
+    elif not interface and parsed(address) is None:
         yield f"the management address {address} is a name: engines are told no interface"
     elif not interface:
         yield f"the management address {address} is held by no interface of this node"
@@ -93,14 +92,6 @@ def _of_disagreement(ports: Iterable[RdmaPort]) -> Iterator[str]:
             f"{index if index >= 0 else 'none'} on {', '.join(names)}" for index, names in places.items()
         )
         yield f"no NCCL_IB_GID_INDEX is passed, since one number is for all ports and theirs differ: {each}"
-
-
-def _is_name(address: str) -> bool:
-    try:
-        ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return True
-    return False
 
 
 def _size(limit: Limit) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TypeVar, get_args, get_type_hints
 
+from llmgwd.model.addresses import host_and_port, is_host, is_shorthand
 from llmgwd.model.errors import InvalidSpec, LimitExceeded
 from llmgwd.model.wording import as_typed, kind_of, plain, refuse
 
@@ -23,8 +24,6 @@ LIST_BYTES = 1 << 20  # well below what execve(2) takes for arguments and enviro
 SECONDS = 1_000_000_000  # 31 years: still exact as µs in a double and in PID 1's 64 bits
 ANYTHING = re.compile(r".+", re.DOTALL)
 WORD = re.compile(r"[^\s-]\S*")
-ADDRESS = re.compile(r"[0-9A-Za-z:_][0-9A-Za-z.:%_-]*")
-PEER = re.compile(r"[0-9A-Za-z:_\[][0-9A-Za-z.:%_\[\]-]*")
 GPU = re.compile(r"0|[1-9][0-9]{0,8}|(?=[^A-Za-z]*[A-Za-z])[0-9A-Za-z][0-9A-Za-z./:_-]*")
 NUMBERS = re.compile(r"([0-9]{1,4})(?:-([0-9]{1,4}))?")
 
@@ -69,13 +68,30 @@ def word_or_none(where: str, value: object) -> str:
 
 
 def address(where: str, value: object) -> str:
-    return _matching(where, value, ADDRESS, "an IP address (without brackets) or a host name")
+    """An IP address or a host name, which is not looked up."""
+    takes = "an IP address (without brackets and port) or a host name"
+    given = _matching(where, value, ANYTHING, takes)
+    _check_host(where, value, given, takes)
+    return given
 
 
 def peer(where: str, value: object) -> str:
-    return _matching(
-        where, value, PEER, "an address, which may carry a port (10.0.0.2:50052, [fd00::2]:50052)"
-    )
+    """An address that may carry a port; one of IPv6 has brackets then."""
+    takes = "an address, which may carry a port (10.0.0.2:50052, [fd00::2]:50052)"
+    given = _matching(where, value, ANYTHING, takes)
+    host, port = host_and_port(given)
+    if port and not 1 <= int(port) <= 65_535:
+        raise refuse(where, value, f"{takes} from 1 to 65535")
+    _check_host(where, value, host, takes)
+    return given
+
+
+def _check_host(where: str, value: object, host: str, takes: str) -> None:
+    """`host`: the part of the value that is to be an address or a name."""
+    if is_shorthand(host):
+        raise refuse(where, value, "an IPv4 address: write it as four numbers")
+    if not is_host(host):
+        raise refuse(where, value, takes)
 
 
 def gpu(where: str, value: object) -> str:

@@ -101,7 +101,7 @@ def sidecar(where: str, value: object) -> Sidecar:
     if not command:
         raise InvalidSpec(f"{where}.command: got an empty list, takes a program and its arguments")
     return Sidecar(
-        name=_sidecar_name(f"{where}.name", value["name"]),
+        name=sidecar_name(f"{where}.name", value["name"]),
         command=command,
         waits_for_leader=checks.flag(f"{where}.waits_for_leader", value.get("waits_for_leader", False)),
     )
@@ -113,7 +113,7 @@ def sidecars(where: str, value: object) -> tuple[Sidecar, ...]:
     return entries
 
 
-def _sidecar_name(where: str, value: object) -> str:
+def sidecar_name(where: str, value: object) -> str:
     if not isinstance(value, str) or not SIDECAR_NAME.fullmatch(value) or value == ENGINE:
         raise refuse(where, value, "1 to 32 of a-z, 0-9 and '-', but not 'engine'")
     return value

@@ -73,18 +73,22 @@ class Node:
         return Counter(keeper.record.state for keeper in self._keepers.values())
 
     async def plan(self, id: str, values: Mapping[str, object]) -> tuple[ShardSpec, Plan]:
-        """What would be run, and in its warnings what this node would refuse. Raises InvalidSpec."""
+        """What would be run, and in its warnings what this node would refuse.
+
+        Raises InvalidSpec, LimitExceeded, EngineUnavailable as the planner does.
+        """
         spec, plan = self._planner.plan(id, values)
         warnings = list(plan.warnings)
-        try:
-            await asyncio.to_thread(self._world.launcher.resolve, spec, plan)
-        except (EngineUnavailable, InvalidSpec) as refusal:
-            warnings.append(str(refusal))
-        try:
-            self._planner.check_node(spec)
-            self._planner.check_claims(plan, spec, [one for one in self._live() if one.id != id])
-        except (InvalidSpec, ResourceBusy) as refusal:
-            warnings.append(str(refusal))
+        others = [one for one in self._live() if one.id != id]
+        for check in (
+            lambda: self._world.launcher.resolve(spec, plan),
+            lambda: self._planner.check_node(spec),
+            lambda: self._planner.check_claims(plan, spec, others),
+        ):
+            try:
+                await asyncio.to_thread(check)
+            except (EngineUnavailable, InvalidSpec, ResourceBusy) as refusal:
+                warnings.append(str(refusal))
         return spec, replace(plan, warnings=tuple(warnings))
 
     async def tail(self, id: str, lines: int) -> list[str]:

@@ -1,22 +1,34 @@
 """From a caller's values to a spec and its plan, by the configuration and the facts of this node."""
 
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 
-from llmgwd.config import Config
+from llmgwd.config import Config, EngineConfig
+from llmgwd.engines.engine import Engine
 from llmgwd.engines.facts import NodeFacts, find_gpu
 from llmgwd.engines.plan import Plan
 from llmgwd.engines.registry import Engines
-from llmgwd.engines.replica import is_unusable
-from llmgwd.model.errors import InvalidSpec, ResourceBusy, SpecConflict
-from llmgwd.model.spec import COMMAND, Defaults, ShardSpec, check_id, parse_spec
+from llmgwd.engines.soundness import check_sound
+from llmgwd.model.addresses import is_unusable
+from llmgwd.model.errors import (
+    EngineUnavailable,
+    InvalidSpec,
+    LimitExceeded,
+    Refusal,
+    ResourceBusy,
+    SpecConflict,
+)
+from llmgwd.model.spec import Defaults, ShardSpec, check_id, parse_spec
 from llmgwd.model.wording import as_typed, refuse
 from llmgwd.supervisor.record import Record
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class Planner:
-    """`config` and `facts` are replaced when the files are read again."""
+    """`config` is replaced when the files are read again, `facts` when the network changes, too."""
 
     config: Config
     engines: Engines
@@ -24,7 +36,7 @@ class Planner:
     user_mode: bool = False
 
     def plan(self, id: str, values: Mapping[str, object]) -> tuple[ShardSpec, Plan]:
-        """Raises InvalidSpec or LimitExceeded, naming the key."""
+        """Raises InvalidSpec or LimitExceeded, naming the key; EngineUnavailable, see `_plan`."""
         check_id(id)
         engine = self.engines.asked(values)
         configured = self.config.engine(engine.name)
@@ -45,18 +57,22 @@ class Planner:
             takes_user=not self.user_mode,
         )
         spec = parse_spec(id, values, defaults)
-        return spec, engine.plan(spec, self.facts, configured.args, configured.environment)
+        return spec, _plan(engine, spec, self.facts, configured)
 
     def check_node(self, spec: ShardSpec) -> None:
-        """Raises InvalidSpec where this node cannot be one of several."""
-        # What a `command` does is not known here: its ranks may be on one machine.
-        if spec.nodes == 1 or spec.engine == COMMAND or not is_unusable(self.facts.management_address):
+        """Raises InvalidSpec for what only here is wrong: a GPU in two spellings, no address for others."""
+        seen: dict[str, str] = {}
+        for gpu in spec.gpus or ():
+            twin = seen.setdefault(self._identity(gpu), gpu)
+            if twin != gpu:
+                raise refuse("gpus", gpu, f"each once: on this node that is {twin}")
+        meets = self.engines[spec.engine].traits.meets_by_address
+        if spec.nodes == 1 or not meets or not is_unusable(self.facts.management_address):
             return
-        has = self.facts.management_address or "none"
-        raise refuse(
-            "nodes",
-            spec.nodes,
-            f"1 on this node, whose management address is {has}: set management_address in its configuration",
+        has = f"has {self.facts.management_address}" if self.facts.management_address else "has none"
+        raise InvalidSpec(
+            f"nodes: got {spec.nodes}, which needs an address by which the other nodes reach this one, "
+            f"and it {has}: set management_address in [agent] of its configuration"
         )
 
     def check_claims(self, plan: Plan, spec: ShardSpec, live: Iterable[Record]) -> None:
@@ -65,15 +81,35 @@ class Planner:
             for port in plan.ports:
                 if port in other.plan.ports:
                     raise ResourceBusy(f"port {port} is claimed by shard {other.id}")
-            held = {self._uuid(gpu) for gpu in other.spec.gpus or ()}
+            held = {self._identity(gpu) for gpu in other.spec.gpus or ()}
             for gpu in spec.gpus or ():
-                if self._uuid(gpu) in held:
+                if self._identity(gpu) in held:
                     raise ResourceBusy(f"GPU {gpu} is claimed by shard {other.id}")
 
-    def _uuid(self, gpu: str) -> str:
+    def _identity(self, gpu: str) -> str:
         """An index and a UUID may name the same GPU."""
         known = find_gpu(gpu, self.facts.gpus)
-        return known.uuid or str(known.index) if known else gpu
+        if known is None:
+            return gpu
+        return known.uuid or str(known.index)
+
+
+def _plan(engine: Engine, spec: ShardSpec, facts: NodeFacts, configured: EngineConfig) -> Plan:
+    """Raises EngineUnavailable where an engine of another package makes no plan, or none that can be run."""
+    try:
+        plan = engine.plan(spec, facts, configured.args, configured.environment)
+    except Refusal:
+        raise
+    except (Exception, SystemExit) as error:  # another's code may raise anything
+        log.exception("engine %s cannot plan", engine.name)
+        why = f"{type(error).__name__}: {error}".removesuffix(": ")
+        raise EngineUnavailable(f"engine {engine.name} makes no plan: {why}") from error
+    try:
+        return check_sound(plan)
+    except (InvalidSpec, LimitExceeded) as error:
+        raise EngineUnavailable(
+            f"engine {engine.name} makes a plan that cannot be run: {error.text}"
+        ) from error
 
 
 def check_same(id: str, running: ShardSpec, asked: ShardSpec) -> None:

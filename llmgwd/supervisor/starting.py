@@ -47,7 +47,7 @@ async def start_scope(shard: Shard) -> None:
 
 
 async def open_gates(shard: Shard) -> None:
-    """One after the other; what waits for the leader is held until its port is open."""
+    """One after the other; what waits for other ranks is held until their ports are open."""
     for process in shard.record.plan.processes:
         running = shard.running[process.name]
         for target in process.waits_for:
@@ -156,12 +156,9 @@ async def _rendezvous(shard: Shard, name: str, target: str) -> bool:
     where = f"{target} ({_whose(shard.record.spec, host)})"
     limit = shard.record.spec.rendezvous_timeout_s
     until = shard.record.leader_until.get(name) or time.monotonic() + limit
-    shard.note(
-        keep=True,
-        reason=f"{name} waits for {where}",
-        leader_until={**shard.record.leader_until, name: until},
-    )
+    shard.note(keep=True, leader_until={**shard.record.leader_until, name: until})
     while True:
+        shard.note(reason=f"{name} waits for {where}")  # also after a drain, which has a word of its own
         if await shard.world.probes.is_listening(host.strip("[]"), int(port)):
             return True
         left = until - time.monotonic()

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from llmgwd.api import paths
-from llmgwd.api.about import About
 from llmgwd.api.face import Face, error_of
 from llmgwd.api.manager import Manager
 from llmgwd.api.shard import ShardObject
@@ -16,6 +15,7 @@ from llmgwd.bus.library import Variant
 from llmgwd.bus.objects import Objects
 from llmgwd.bus.values import plain
 from llmgwd.engines.facts import Gpu
+from llmgwd.host.about import About
 from llmgwd.host.journal_text import Line
 from llmgwd.host.rdma import RdmaPort
 from llmgwd.model.errors import EngineUnavailable, InvalidConfig, InvalidSpec, NoSuchShard
@@ -35,6 +35,8 @@ ABOUT = About(
     gpus=(Gpu(0, "GPU-aa", "A100", "nvidia", 80), Gpu(1, "GPU-bb", "A100", "nvidia", 80)),
     engines=("command", "vllm"),
     warnings=("look here",),
+    addresses=("127.0.0.1", "10.0.0.1"),
+    ephemeral_ports=(32_768, 60_999),
 )
 
 
@@ -205,6 +207,25 @@ async def test_an_endpoint_is_where_others_reach_it(
     assert seat.read()["Endpoint"] == endpoint
 
 
+async def test_an_endpoint_follows_the_address_of_the_node(world: FakeWorld, seat: Seat) -> None:
+    await ready(world, seat, "a", http=True, host="0.0.0.0")
+    await ready(world, seat, "b", http=True, host="10.1.1.1", port=8101)
+    seat.signals.clear()
+    seat.face.looked_around(replace(ABOUT, management_address="10.9.9.9"))
+    assert seat.told() == [
+        ("", "PropertiesChanged", "ManagementAddress"),
+        ("/shard/a", "PropertiesChanged", "Endpoint"),
+    ]
+    assert plain(seat.signals[1][2][1]["Endpoint"]) == "http://10.9.9.9:8100"
+    assert [seat.read(f"{paths.ROOT}/shard/{id}")["Endpoint"] for id in "ab"] == [
+        "http://10.9.9.9:8100",
+        "http://10.1.1.1:8101",
+    ]
+    seat.signals.clear()
+    seat.face.looked_around(replace(ABOUT, management_address="10.9.9.9"))
+    assert seat.signals == []
+
+
 async def test_a_shard_without_http_has_no_endpoint(world: FakeWorld, seat: Seat) -> None:
     await world.start()
     assert (seat.read()["Endpoint"], seat.read()["Gpus"]) == ("", [])
@@ -253,6 +274,27 @@ async def test_claims_of_gpus_come_and_go_with_their_shard(world: FakeWorld, sea
     assert (holders(), ("", "PropertiesChanged", "Starts", "Gpus") in seat.told()) == (["a", "b"], True)
     await stopped(world, "a")
     assert (holders(), seat.told()[-1]) == (["", "b"], ("", "PropertiesChanged", "Ends", "Gpus"))
+
+
+@pytest.mark.parametrize(
+    ("gpus", "holders"),
+    [
+        (["GPU-a"], ["a", "", ""]),
+        (["GPU-b"], ["", "a", ""]),
+        (["GPU-"], ["", "", ""]),
+        (["0"], ["a", "", ""]),
+        (["GPU-bb", "0"], ["a", "a", ""]),
+        (["GPU-cc"], ["", "", "a"]),
+        (["7", "MIG-1"], ["", "", ""]),
+    ],
+)
+async def test_a_gpu_is_held_by_the_shard_that_would_see_it(
+    world: FakeWorld, gpus: list[str], holders: list[str]
+) -> None:
+    seat = Seat(world, replace(ABOUT, gpus=(*ABOUT.gpus, Gpu(0, "GPU-cc", "MI300X", "amd", 192))))
+    await world.start("a", gpus=gpus)
+    told: Any = plain(seat.manager.properties("Gpus")["Gpus"])
+    assert [gpu["shard"] for gpu in told] == holders
 
 
 def public(port: RdmaPort) -> dict[str, object]:

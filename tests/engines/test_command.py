@@ -12,7 +12,7 @@ PAIR: Mapping[str, Any] = {"nodes": 2, "rank": 0, "leader_address": "10.0.0.1", 
 
 
 def test_nothing_is_known_of_it() -> None:
-    assert Command.traits == Traits(takes_model=False, takes_args=False)
+    assert Command.traits == Traits(takes_model=False, takes_args=False, meets_by_address=False)
     assert (Command.traits.executable, Command.traits.port, Command.traits.health_path) == ("", 0, "")
 
 
@@ -20,7 +20,7 @@ def test_nothing_is_known_of_it() -> None:
     ("values", "text"),
     [
         ({"args": ["-v"]}, "args: not for engine command"),
-        ({"executor": "ray"}, "executor: got 'ray', takes nothing: command has none"),
+        ({"executor": "ray"}, "executor: got 'ray', takes none: command knows no executors"),
         ({"command": []}, "command: got none, takes a program and its arguments"),
         ({"waits_for_leader": True}, "leader_address: required when a process waits for the leader"),
     ],

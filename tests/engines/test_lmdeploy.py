@@ -49,6 +49,10 @@ def text_of_refusal(values: dict[str, Any], configured_args: tuple[str, ...] = (
             {"data_parallel": 2, "args": ["--backend=pytorch"]},
             "data_parallel: got 2, takes 1 with --backend pytorch, whose ranks heed neither gpus nor host",
         ),
+        (
+            {"data_parallel": 2, "args": ["--backend", "turbomind", "--back", "pytorch"]},
+            "data_parallel: got 2, takes 1 with --backend pytorch, whose ranks heed neither gpus nor host",
+        ),
     ],
 )
 def test_what_it_cannot_do_is_refused_by_key(values: dict[str, Any], text: str) -> None:
@@ -71,8 +75,8 @@ def test_what_it_cannot_do_is_refused_by_key(values: dict[str, Any], text: str) 
             "leader_address: got 'fd00::1', takes an IPv4 address or a name: lmdeploy knows no IPv6",
         ),
         ({"leader_port": 80}, "leader_port: got 80, takes 1024 to 65535: engines run without root"),
-        ({"port": 29500}, "leader_port: got 29500, takes another one than port"),
-        ({"nodes": 3}, "nodes: got 3, takes a number by which tensor_parallel 8 can be divided"),
+        ({"port": 29500}, "leader_port: got 29500, takes another one than the key port"),
+        ({"nodes": 3}, "nodes: got 3, takes a divisor of tensor_parallel 8"),
         (
             {"data_parallel": 2},
             "data_parallel: got 2, takes 1 where nodes is 2: the nodes of lmdeploy share no requests",

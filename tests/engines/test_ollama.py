@@ -51,7 +51,7 @@ def test_both_spellings_of_a_name_are_the_same() -> None:
             "nodes: got 2, takes 1: ollama cannot span nodes",
         ),
         ({"args": ["--x"]}, "args: not for engine ollama"),
-        ({"executor": "ray"}, "executor: got 'ray', takes nothing: ollama has none"),
+        ({"executor": "ray"}, "executor: got 'ray', takes none: ollama knows no executors"),
         (
             {"data_parallel_balancing": "hybrid"},
             "data_parallel_balancing: got 'hybrid', takes internal: ollama has no other",

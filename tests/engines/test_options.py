@@ -1,6 +1,6 @@
 import pytest
 
-from llmgwd.engines.options import ALWAYS_SET, check_args, refuse_repeated
+from llmgwd.engines.options import ALWAYS_SET, check_args, given, refuse_repeated
 from llmgwd.model.errors import InvalidSpec
 
 KEYS = {
@@ -97,3 +97,25 @@ def test_configured_arguments_come_first_and_are_held_to_the_same(
 
 def test_arguments_that_repeat_nothing_pass() -> None:
     check_args(["--other"], ["-n2"], KEYS, argparse=False)
+
+
+@pytest.mark.parametrize(
+    ("args", "found"),
+    [
+        ([], {}),
+        (["--backends", "x", "pytorch", "-b", "--", "-"], {}),
+        (["--backend", "pytorch"], {"--backend": "pytorch"}),
+        (["--backend=py=torch", "x"], {"--backend": "py=torch"}),
+        (["--back", "pytorch"], {"--backend": "pytorch"}),
+        (["--attn_dp_size", "2"], {"--attn-dp-size": "2"}),
+        (["--backend", "a", "--backend=b"], {"--backend": "b"}),
+        (["--backend", "--attn-dp"], {"--backend": "--attn-dp", "--attn-dp-size": ""}),
+        (["--backend=", "x"], {"--backend": ""}),
+    ],
+)
+def test_an_option_is_found_as_argparse_reads_it(args: list[str], found: dict[str, str]) -> None:
+    assert given(args, ("--backend", "--attn-dp-size")) == found
+
+
+def test_an_option_is_itself_before_it_is_the_beginning_of_another() -> None:
+    assert given(["--tp", "2"], ("--tp-size", "--tp")) == {"--tp": "2"}

@@ -14,6 +14,7 @@ OVER_TWO: dict[str, Any] = {
     "leader_port": 6379,
     "replica_id": "r",
 }
+RAYS = "is one of those that Ray's workers listen on (10002 to 19999)"
 LEADING = OVER_TWO | {"rank": 0}
 FOLLOWING = OVER_TWO | {"rank": 1}
 
@@ -112,6 +113,21 @@ def test_a_node_without_an_address_is_planned_all_the_same() -> None:
     assert option(made, "--node-ip-address") == "MANAGEMENT_ADDRESS"
 
 
-def test_the_port_of_the_client_server_is_warned_of() -> None:
-    warned = ray.warn_of_client_server(spec("vllm", **LEADING | {"leader_port": 10_001}))
-    assert list(warned) == ["leader_port: 10001 is where Ray's client server listens"]
+@pytest.mark.parametrize(
+    ("leader_port", "port", "texts"),
+    [
+        (6379, 20_000, []),
+        (10_001, 20_000, ["leader_port: 10001 is where Ray's client server listens"]),
+        (10_002, 20_000, [f"leader_port: 10002 {RAYS}"]),
+        (6379, 19_999, [f"port: 19999 {RAYS}"]),
+        (10_002, 19_999, [f"leader_port: 10002 {RAYS}", f"port: 19999 {RAYS}"]),
+    ],
+)
+def test_ports_that_ray_itself_takes_are_a_warning(leader_port: int, port: int, texts: list[str]) -> None:
+    made = spec("vllm", **LEADING | {"leader_port": leader_port, "port": port})
+    assert list(ray.warn_of_ports(made)) == texts
+
+
+def test_the_client_server_is_the_heads_alone() -> None:
+    made = spec("vllm", **LEADING | {"leader_port": 10_001, "rank": 1})
+    assert list(ray.warn_of_ports(made)) == []

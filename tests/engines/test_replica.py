@@ -1,5 +1,6 @@
 from collections.abc import Callable
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 import pytest
@@ -8,13 +9,14 @@ from llmgwd.engines import replica
 from llmgwd.engines.facts import NodeFacts
 from llmgwd.model.errors import InvalidSpec
 from llmgwd.model.spec import ShardSpec
-from tests.engines.specs import LEADER, LEADER6, NO_GPU, NOWHERE, NVIDIA, WORKER, spec
+from tests.engines.specs import LEADER, LEADER6, NO_GPU, NOWHERE, NVIDIA, plan, spec
 
 PAIR = {"nodes": 2, "rank": 0, "leader_address": "10.0.0.1", "leader_port": 29500}
 SIZES = "tensor_parallel {} x pipeline_parallel {} x data_parallel {}"
 REACHABLE = "an address by which the other nodes reach the leader"
-ANYBODYS = "is one of those that the kernel gives to anybody"
-RAYS = "is one of those that Ray's workers listen on (10002 to 19999)"
+THOSE = "those that the kernel gives to anybody"
+ANYBODYS = f"is one of {THOSE}"
+SOME = "are needed, of which some are"
 BY_THE_KERNEL = "(32768 to 60999, net.ipv4.ip_local_port_range)"
 
 
@@ -29,50 +31,6 @@ def refusal_of(check: Callable[[ShardSpec], None], **values: Any) -> str:
     except InvalidSpec as refusal:
         return refusal.text
     return ""
-
-
-@pytest.mark.parametrize(
-    "address",
-    [
-        "",
-        "localhost",
-        "LocalHost",
-        "node.localhost",
-        "127.0.0.1",
-        "127.9.9.9",
-        "::1",
-        "0:0:0:0:0:0:0:1",
-        "::1%lo",
-        "::ffff:127.0.0.1",
-        "0.0.0.0",
-        "::",
-        "::ffff:0.0.0.0",
-    ],
-)
-def test_what_leads_to_no_other_machine_is_unusable(address: str) -> None:
-    assert replica.is_unusable(address)
-
-
-@pytest.mark.parametrize(
-    "address",
-    [
-        "10.0.0.1",
-        "fd00::1",
-        "fe80::1%eth0",
-        "::ffff:10.0.0.1",
-        "node-1",
-        "localhost.example",
-        "mylocalhost",
-        "localhost-1",
-    ],
-)
-def test_what_may_lead_to_another_machine_is_usable(address: str) -> None:
-    assert not replica.is_unusable(address)
-
-
-def test_an_address_is_ipv6_by_its_colons() -> None:
-    addresses = ("fd00::1", "fe80::1%eth0", "10.0.0.1", "node-1")
-    assert [replica.is_ipv6(address) for address in addresses] == [True, True, False, False]
 
 
 def test_a_command_line_says_where_an_address_of_this_node_is_missing() -> None:
@@ -100,7 +58,7 @@ def test_an_engine_that_knows_no_other_node_is_alone() -> None:
         ({"leader_port": 1023}, "leader_port: got 1023, takes 1024 to 65535: engines run without root"),
         (
             {"rank": 1, "port": 9000, "leader_port": 9000},
-            "leader_port: got 9000, takes another one than port",
+            "leader_port: got 9000, takes another one than the key port",
         ),
     ],
 )
@@ -131,6 +89,7 @@ def test_alone_there_is_no_leader_to_be_checked(values: dict[str, Any]) -> None:
         ((1, 1, 1), 2, False),
         ((3, 1, 1), 2, False),
         ((2, 2, 2), 3, False),
+        ((2, 1, 1), 4, False),
     ],
 )
 def test_every_node_gets_the_same_share(sizes: tuple[int, int, int], nodes: int, fits: bool) -> None:
@@ -138,7 +97,8 @@ def test_every_node_gets_the_same_share(sizes: tuple[int, int, int], nodes: int,
     refusal = refusal_of(
         replica.check_same_share, **{**PAIR, "nodes": nodes}, **dict(zip(keys, sizes, strict=True))
     )
-    text = f"nodes: got {nodes}, takes a number by which {SIZES.format(*sizes)} can be divided"
+    hint = ": raise one of them" if prod(sizes) < nodes else ""
+    text = f"nodes: got {nodes}, takes a divisor of {SIZES.format(*sizes)}{hint}"
     assert refusal == ("" if fits else text)
 
 
@@ -173,7 +133,8 @@ def test_gpus_that_were_named_have_to_be_enough(values: dict[str, Any], text: st
         ([], 2, NVIDIA, []),
         (["0", "GPU-7"], 2, NVIDIA, []),
         (["0", "1", "2"], None, NVIDIA, []),
-        (["9", "GPU-9"], 2, NO_GPU, []),
+        (["9", "GPU-9"], 2, NO_GPU, ["gpus: 9, GPU-9 named, but no GPU was found on this node"]),
+        (["MIG-5f3c"], 2, NO_GPU, []),
         (["MIG-5f3c"], 2, NVIDIA, []),  # a part of one
         (["GPU-5f"], 2, replace(NVIDIA, gpus=(replace(NVIDIA.gpus[0], uuid="GPU-5f3c"),)), []),
         (["GPU-"], 2, NVIDIA, ["gpus: GPU- not among the GPUs of this node (0, 1, 2, 3, 4, 5, 6, 7)"]),
@@ -202,27 +163,102 @@ def test_gpus_that_are_too_many_or_not_there_are_a_warning(
     assert list(replica.warn_of_gpus(made, facts, needed)) == texts
 
 
+ZONED = replace(LEADER6, addresses=("10.0.0.1", "fd00::1", "fe80::1"))
+FOLLOWS = {"rank": 1, "leader_address": "10.0.0.9"}
+ALONE = ("tensorrt-llm", 1)  # whose other ranks are no shards
+ASTRAY = replace(LEADER, management_address="10.0.0.8")
+
+
 @pytest.mark.parametrize(
     ("values", "facts"),
     [
-        ({"nodes": 1, "leader_address": "10.0.0.9"}, LEADER),
-        ({"rank": 1, "leader_address": "10.0.0.9"}, LEADER),
-        ({"leader_address": "10.0.0.9"}, WORKER),  # it does not know its addresses
+        (FOLLOWS, LEADER),
+        ({**FOLLOWS, "leader_address": "node-9"}, LEADER),
+        ({"leader_address": "10.0.0.9"}, replace(ASTRAY, addresses=())),  # nobody has looked
         ({"leader_address": "node-9"}, LEADER),
         ({"leader_address": "10.0.0.1"}, LEADER),
-        ({"leader_address": "fd00:0:0::1"}, LEADER),
+        ({"leader_address": "fd00:0:0::1"}, LEADER6),
+        ({"leader_address": "::ffff:10.0.0.1"}, LEADER),
+        ({"leader_address": "fe80::1%eth0"}, ZONED),
+        (FOLLOWS, replace(LEADER, management_address="node-1")),
+        (FOLLOWS, NOWHERE),
+        (
+            {**FOLLOWS, "leader_address": "fd00::9"},
+            LEADER,
+        ),  # tried with Ray: it joins
     ],
 )
-def test_a_leader_that_may_be_this_node_is_no_warning(values: dict[str, Any], facts: NodeFacts) -> None:
-    assert list(replica.warn_of_leader(shard(**{**PAIR, **values}), facts)) == []
+def test_addresses_that_may_be_where_they_should_are_no_warning(
+    values: dict[str, Any], facts: NodeFacts
+) -> None:
+    assert list(replica.warn_of_addresses(shard(**{**PAIR, **values}), facts)) == []
 
 
-def test_a_leader_that_is_not_this_node_is_a_warning() -> None:
-    made = [shard(**{**PAIR, "leader_address": address}) for address in ("10.0.0.9", "fd00::9")]
-    assert [list(replica.warn_of_leader(one, LEADER)) for one in made] == [
-        ["leader_address: this node is to be the leader and does not hold 10.0.0.9"],
-        ["leader_address: this node is to be the leader and does not hold fd00::9"],
+@pytest.mark.parametrize(
+    ("values", "facts", "text"),
+    [
+        (
+            {"leader_address": "10.0.0.9"},
+            LEADER,
+            "leader_address: this node is to be the leader and does not hold 10.0.0.9",
+        ),
+        (
+            {"leader_address": "fd00::9"},
+            LEADER6,
+            "leader_address: this node is to be the leader and does not hold fd00::9",
+        ),
+        ({"rank": 1}, LEADER, "leader_address: 10.0.0.1 is this node, whose rank is 1, not 0"),
+        (
+            {"rank": 1, "leader_address": "fe80::1%eth0"},
+            ZONED,
+            "leader_address: fe80::1%eth0 is this node, whose rank is 1, not 0",
+        ),
+        ({}, ASTRAY, "management_address: 10.0.0.8 is held by no interface of this node"),
+        (FOLLOWS, ASTRAY, "management_address: 10.0.0.8 is held by no interface of this node"),
+    ],
+)
+def test_addresses_that_are_elsewhere_are_a_warning(
+    values: dict[str, Any], facts: NodeFacts, text: str
+) -> None:
+    assert list(replica.warn_of_addresses(shard(**{**PAIR, **values}), facts)) == [text]
+
+
+def test_alone_a_leader_is_a_warning_and_addresses_are_none() -> None:
+    made = (shard(), shard(leader_address="10.0.0.9", peers=["10.0.0.2"]))
+    assert [list(replica.warn_of_addresses(one, ASTRAY)) for one in made] == [
+        [],
+        ["leader_address: of no use where nodes is 1", "peers: of no use where nodes is 1"],
     ]
+
+
+OF_ENGINES: dict[str, dict[str, Any]] = {
+    "vllm": {"model": "m", "tensor_parallel": 2},
+    "sglang": {"model": "m", "tensor_parallel": 2},
+    "lmdeploy": {"model": "m", "tensor_parallel": 2},
+    "llama-cpp": {"model": "m", "peers": ["10.0.0.2"]},
+    "tensorrt-llm": {"model": "m", "tensor_parallel": 2, "peers": ["10.0.0.2"]},
+    "command": {"command": ["/bin/true"]},
+}
+
+
+@pytest.mark.parametrize(("engine", "rank"), [(e, r) for e in OF_ENGINES for r in (0, 1) if (e, r) != ALONE])
+def test_every_rank_of_every_engine_warns_of_a_node_that_lacks_its_own_address(
+    engine: str, rank: int
+) -> None:
+    made = plan(engine, facts=ASTRAY, **{**PAIR, **OF_ENGINES[engine], "rank": rank})
+    assert "management_address: 10.0.0.8 is held by no interface of this node" in made.warnings
+
+
+@pytest.mark.parametrize("engine", ["llama-cpp", "tensorrt-llm"])
+def test_whose_leader_names_the_nodes_is_not_one_of_them(engine: str) -> None:
+    second = replace(LEADER, addresses=("10.0.0.1", "10.0.0.2"))
+    made = plan(engine, facts=second, **{**PAIR, **OF_ENGINES[engine]})
+    assert "peers: 10.0.0.2 is this node" in made.warnings
+
+
+def test_a_peer_that_is_this_node_is_a_warning() -> None:
+    made = shard(**PAIR, peers=["10.0.0.2", "node-1", "10.0.0.1:50052"])
+    assert list(replica.warn_of_peers(made, LEADER)) == ["peers: 10.0.0.1:50052 is this node"]
 
 
 @pytest.mark.parametrize(
@@ -243,24 +279,22 @@ def test_which_ports_anybody_gets_is_the_nodes_to_say() -> None:
     ]
 
 
-def test_alone_and_without_ray_no_port_is_a_warning() -> None:
+def test_alone_no_port_is_a_warning() -> None:
     alone = shard(leader_address="10.0.0.1", leader_port=40_000, port=10_002)
     assert list(replica.warn_of_ports(alone, LEADER)) == []
-    assert list(replica.warn_of_ports(shard(**PAIR, port=10_002), LEADER)) == []
 
 
 @pytest.mark.parametrize(
-    ("leader_port", "port", "texts"),
+    ("port", "following", "texts"),
     [
-        (10_001, 20_000, []),
-        (10_002, 20_000, [f"leader_port: 10002 {RAYS}"]),
-        (6379, 19_999, [f"port: 19999 {RAYS}"]),
-        (10_002, 19_999, [f"leader_port: 10002 {RAYS}", f"port: 19999 {RAYS}"]),
-        (40_000, 15_000, [f"leader_port: 40000 {ANYBODYS} {BY_THE_KERNEL}", f"port: 15000 {RAYS}"]),
+        (32_766, 1, []),
+        (32_767, 1, [f"leader_port: 32767 to 32768 {SOME} {THOSE} {BY_THE_KERNEL}"]),
+        (32_755, 13, [f"leader_port: 32755 to 32768 {SOME} {THOSE} {BY_THE_KERNEL}"]),
+        (32_768, 13, [f"leader_port: 32768 is one of {THOSE} {BY_THE_KERNEL}"]),
+        (61_000, 13, []),
     ],
 )
-def test_ports_among_those_of_rays_workers_are_a_warning(
-    leader_port: int, port: int, texts: list[str]
-) -> None:
-    made = shard(**{**PAIR, "leader_port": leader_port}, port=port)
-    assert list(replica.warn_of_ports(made, LEADER, ray=True)) == texts
+def test_so_are_those_that_follow_it(port: int, following: int, texts: list[str]) -> None:
+    made = shard(**{**PAIR, "leader_port": port})
+    assert list(replica.warn_of_ports(made, LEADER, following=following)) == texts
+    assert list(replica.warn_of_ports(shard(leader_port=port), LEADER, following=following)) == []

@@ -1,9 +1,10 @@
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from llmgwd.model.errors import InvalidSpec
-from tests.engines.specs import LEADER, plan, spec
+from tests.engines.specs import LEADER, WORKER, plan, spec
 
 OVER_TWO: dict[str, Any] = {
     "nodes": 2,
@@ -12,6 +13,8 @@ OVER_TWO: dict[str, Any] = {
     "leader_port": 29500,
     "tensor_parallel": 8,
 }
+ANYBODYS = "those that the kernel gives to anybody (32768 to 60999, net.ipv4.ip_local_port_range)"
+SECOND = replace(WORKER, addresses=("127.0.0.1", "10.0.0.2"))
 ATTENTION = ["--enable-dp-attention"]
 
 
@@ -24,7 +27,7 @@ def text_of_refusal(values: dict[str, Any], configured_args: tuple[str, ...] = (
 @pytest.mark.parametrize(
     ("values", "text"),
     [
-        ({"executor": "ray"}, "executor: got 'ray', takes nothing: sglang has none"),
+        ({"executor": "ray"}, "executor: got 'ray', takes none: sglang knows no executors"),
         (
             {"data_parallel_balancing": "hybrid"},
             "data_parallel_balancing: got 'hybrid', takes internal: sglang has no other",
@@ -48,10 +51,7 @@ def text_of_refusal(values: dict[str, Any], configured_args: tuple[str, ...] = (
         ),
         (
             {"tensor_parallel": 4, "data_parallel": 3, "args": ATTENTION},
-            (
-                "data_parallel: got 3, takes a number by which tensor_parallel 4 can be divided "
-                "(--enable-dp-attention)"
-            ),
+            ("data_parallel: got 3, takes a divisor of tensor_parallel 4 (--enable-dp-attention)"),
         ),
         (
             {"tensor_parallel": 4, "data_parallel": 2, "args": ["--attn-dp-size", "2"]},
@@ -92,17 +92,14 @@ def test_what_it_cannot_do_is_refused_by_key(values: dict[str, Any], text: str) 
             {"leader_port": 1023},
             "leader_port: got 1023, takes 1024 to 65535: engines run without root",
         ),
-        ({"port": 29500}, "leader_port: got 29500, takes another one than port"),
+        ({"port": 29500}, "leader_port: got 29500, takes another one than the key port"),
         (
             {"nodes": 3},
-            "nodes: got 3, takes a number by which tensor_parallel 8 can be divided",
+            "nodes: got 3, takes a divisor of tensor_parallel 8",
         ),
         (
             {"nodes": 4, "tensor_parallel": 2, "pipeline_parallel": 6},
-            (
-                "nodes: got 4, takes a number by which pipeline_parallel 6 can be divided, or 6 times one by "
-                "which tensor_parallel 2 can"
-            ),
+            "nodes: got 4, takes a divisor of pipeline_parallel 6, or 6 times one of tensor_parallel 2",
         ),
         (
             {"gpus": ["0", "1", "2"]},
@@ -188,11 +185,32 @@ def test_a_missing_rank_is_never_taken_for_the_first() -> None:
     assert refusal.value.text == "rank: required when nodes is 2"
 
 
-@pytest.mark.parametrize("host", ["10.0.0.1", "::", "127.0.0.1", "gpu1"])
+@pytest.mark.parametrize("host", ["10.0.0.2", "::", "127.0.0.1", "gpu1"])
 def test_a_worker_says_that_it_lives_at_any_address_of_its_own(host: str) -> None:
-    assert plan("sglang", facts=LEADER, model="m", **{**OVER_TWO, "rank": 1, "host": host}).warnings == ()
+    assert plan("sglang", facts=SECOND, model="m", **{**OVER_TWO, "rank": 1, "host": host}).warnings == ()
 
 
 def test_a_worker_at_another_nodes_address_is_warned_of() -> None:
-    made = plan("sglang", facts=LEADER, model="m", **{**OVER_TWO, "rank": 1, "host": "10.0.0.2"})
-    assert made.warnings == ("host: this node does not hold 10.0.0.2, where rank 1 is to say that it lives",)
+    made = plan("sglang", facts=SECOND, model="m", **{**OVER_TWO, "rank": 1, "host": "10.0.0.1"})
+    assert made.warnings == ("host: this node does not hold 10.0.0.1, where rank 1 is to say that it lives",)
+
+
+@pytest.mark.parametrize("option", ["--attn-dp-size", "--attn_dp_size", "--attn-dp", "--attention-data"])
+def test_dp_attention_is_seen_in_every_spelling(option: str) -> None:
+    values = OVER_TWO | {"leader_port": 29500, "tensor_parallel": 8}
+    made = [plan("sglang", facts=LEADER, model="m", args=args, **values) for args in ([option, "2"], [])]
+    assert [one.ports for one in made] == [
+        (30000, 29500, *range(29501, 29507), 29513),
+        (30000, 29500),
+    ]
+
+
+def test_ports_that_dp_attention_takes_after_the_leaders_are_looked_at() -> None:
+    values = OVER_TWO | {"leader_port": 32755, "tensor_parallel": 8, "args": ["--attn-dp-size", "2"]}
+    made = plan("sglang", facts=LEADER, model="m", **values)
+    assert made.warnings == (f"leader_port: 32755 to 32768 are needed, of which some are {ANYBODYS}",)
+
+
+def test_the_switch_alone_is_no_dp_attention() -> None:
+    values = OVER_TWO | {"leader_port": 29500, "tensor_parallel": 8, "args": ATTENTION}
+    assert plan("sglang", facts=LEADER, model="m", **values).ports == (30000, 29500)

@@ -43,7 +43,7 @@ def test_it_has_no_gauges_and_takes_no_key() -> None:
 @pytest.mark.parametrize(
     ("values", "text"),
     [
-        ({"executor": "ray"}, "executor: got 'ray', takes nothing: tensorrt-llm has none"),
+        ({"executor": "ray"}, "executor: got 'ray', takes none: tensorrt-llm knows no executors"),
         (
             {"data_parallel_balancing": "hybrid"},
             "data_parallel_balancing: got 'hybrid', takes internal: tensorrt-llm has no other",
@@ -107,20 +107,20 @@ def test_a_worker_is_refused_for_it_has_nothing_to_run() -> None:
         ),
         (
             {"tensor_parallel": 3},
-            f"nodes: got 2, takes a number by which {SIZES.format(3)} can be divided",
+            f"nodes: got 2, takes a divisor of {SIZES.format(3)}",
         ),
         (
             {"tensor_parallel": 4, "gpus": ["0"]},
             f"gpus: got 1, takes 2: {SIZES.format(4)} on 2 nodes",
         ),
-        ({"peers": []}, "peers: got 0 addresses, takes 1: those of the other nodes (nodes is 2)"),
+        ({"peers": []}, "peers: got 0 of them, takes 1: those of the other nodes (nodes is 2)"),
         (
             {"peers": ["10.0.0.2", "10.0.0.3"]},
-            "peers: got 2 addresses, takes 1: those of the other nodes (nodes is 2)",
+            "peers: got 2 of them, takes 1: those of the other nodes (nodes is 2)",
         ),
         (
-            {"nodes": 3, "tensor_parallel": 3, "peers": ["node-2", "node-2"]},
-            "peers[1]: got 'node-2', takes each node once, and not the leader's",
+            {"nodes": 3, "tensor_parallel": 3, "peers": ["node-2", "Node-2"]},
+            "peers[1]: got 'Node-2', takes each node once, and not the leader's",
         ),
         (
             {"peers": ["10.0.0.1"]},
@@ -132,7 +132,7 @@ def test_nodes_that_it_could_not_span_are_refused_by_key(values: dict[str, Any],
     assert refusal_of(**{**PAIR, **values}) == text
 
 
-@pytest.mark.parametrize("peer", ["10.0.0.2:8", "fd00::2", "[fd00::2]:8", "[node]", "127.0.0.1", "localhost"])
+@pytest.mark.parametrize("peer", ["10.0.0.2:8", "fd00::2", "[fd00::2]:8", "127.0.0.1", "localhost"])
 def test_a_peer_that_mpirun_would_take_for_another_is_refused(peer: str) -> None:
     takes = "a name or an IPv4 address of another node, without a port: mpirun takes no IPv6"
     assert refusal_of(**{**PAIR, "peers": [peer]}) == f"peers[0]: got '{peer}', takes {takes}"

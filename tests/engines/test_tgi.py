@@ -33,7 +33,7 @@ def test_it_says_what_the_daemon_has_to_know() -> None:
             {"nodes": 2, "rank": 1, "leader_address": "10.0.0.1", "leader_port": 29500},
             "nodes: got 2, takes 1: tgi cannot span nodes",
         ),
-        ({"executor": "mp"}, "executor: got 'mp', takes nothing: tgi has none"),
+        ({"executor": "mp"}, "executor: got 'mp', takes none: tgi knows no executors"),
         (
             {"data_parallel_balancing": "external"},
             "data_parallel_balancing: got 'external', takes internal: tgi has no other",
@@ -63,7 +63,7 @@ def test_a_host_that_it_would_take_for_every_address_is_refused(host: str) -> No
 
 @pytest.mark.parametrize(("port", "values"), [(29500, {}), (3000, {"leader_port": 3000})])
 def test_gpus_cannot_meet_where_it_serves(port: int, values: dict[str, Any]) -> None:
-    text = f"leader_port: got {port}, takes another one than port"
+    text = f"leader_port: got {port}, takes another one than the key port"
     assert refusal_of(port=port, tensor_parallel=2, **values) == text
     assert plan("tgi", model="org/m", port=port, **values).ports == (port,)
 
@@ -105,3 +105,10 @@ def test_more_gpus_than_it_takes_are_a_warning() -> None:
         f"gpus: 3 named, but {sizes} on 1 node takes 2",
         "gpus: 9 not among the GPUs of this node (0, 1, 2, 3, 4, 5, 6, 7)",
     )
+
+
+def test_a_port_where_its_gpus_meet_and_that_anybody_may_get_is_warned_of() -> None:
+    values: dict[str, Any] = {"model": "m", "leader_port": 40_000}
+    made = [plan("tgi", **values, tensor_parallel=size).warnings for size in (1, 2)]
+    kernel = "one of those that the kernel gives to anybody (32768 to 60999, net.ipv4.ip_local_port_range)"
+    assert made == [(), (f"leader_port: 40000 is {kernel}",)]

@@ -43,7 +43,7 @@ def refusal_of(**values: Any) -> str:
         ),
         (
             OVER_TWO | {"tensor_parallel": 3},
-            f"nodes: got 2, takes a number by which {SIZES} can be divided",
+            f"nodes: got 2, takes a divisor of {SIZES}",
         ),
         (
             OVER_TWO | {"leader_address": "127.0.0.1"},
@@ -55,7 +55,7 @@ def refusal_of(**values: Any) -> str:
         ),
         (
             OVER_TWO | {"leader_port": 8000},
-            "leader_port: got 8000, takes another one than port",
+            "leader_port: got 8000, takes another one than the key port",
         ),
         (
             OVER_TWO | {"executor": "ray", "leader_address": "localhost"},
@@ -170,7 +170,7 @@ def test_nodes_of_ray_may_differ_in_gpus() -> None:
 def test_hybrid_with_one_rank_a_node_is_a_warning() -> None:
     values = OVER_TWO | {"data_parallel": 2, "data_parallel_balancing": "hybrid"}
     assert plan("vllm", model="org/m", **values, facts=LEADER).warnings == (
-        "data_parallel_balancing: vllm balances one rank a node as hybrid for mixtures of experts alone",
+        "data_parallel_balancing: vllm 0.32 takes hybrid with one rank a node for mixtures of experts alone",
     )
 
 
@@ -198,3 +198,13 @@ def test_each_rank_of_data_parallel_begins_where_the_one_before_it_ends(rank: in
     )
     argv = made.processes[0].argv
     assert argv[argv.index("--data-parallel-start-rank") + 1] == str(2 * rank)
+
+
+def test_the_port_after_the_leaders_is_looked_at_where_copies_meet_there() -> None:
+    values = OVER_TWO | {"nodes": 4, "tensor_parallel": 8, "leader_port": 32_767}
+    made = [plan("vllm", model="m", facts=LEADER, **values, data_parallel=size) for size in (1, 2)]
+    some = "some are those that the kernel gives to anybody (32768 to 60999, net.ipv4.ip_local_port_range)"
+    assert [one.warnings for one in made] == [
+        (),
+        (f"leader_port: 32767 to 32768 are needed, of which {some}",),
+    ]

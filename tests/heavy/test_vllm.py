@@ -41,8 +41,6 @@ def executable(booted_pair: Pair, tmp_path_factory: pytest.TempPathFactory) -> s
     for node in booted_pair.both:
         place = lay(node.machine, vllm(), "/opt/vllm")
         shutil.copytree(model, node.machine.path(MODEL))
-        # Comes with the first shard, and stays.
-        node.systemctl("start", "systemd-journald@llmgw.service")
     return f"{place}/{PROGRAM}"
 
 

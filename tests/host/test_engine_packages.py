@@ -123,3 +123,80 @@ def test_the_names_that_are_there_stay_what_they_are(lay: Lay) -> None:
     brought = find_engines()
     assert [engine.name for engine in brought.engines] == ["same"]
     assert len([text for text in brought.complaints if text.endswith("the name is taken")]) == 2
+
+
+STOPS = """
+raise {error}
+"""
+RAISES = """
+class Raises:
+    name = "raises"
+    @property
+    def traits(self):
+        raise KeyError("traits")
+class NameRaises:
+    @property
+    def name(self):
+        raise RuntimeError("no name")
+    traits = Traits()
+"""
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        ("SystemExit(0)", "SystemExit: 0"),
+        ("SystemExit('no GPU')", "SystemExit: no GPU"),
+        ("OSError(2, 'No such file or directory')", "FileNotFoundError: [Errno 2] No such file or directory"),
+    ],
+)
+def test_one_that_would_end_the_daemon_at_its_import_does_not(lay: Lay, error: str, why: str) -> None:
+    lay(package("good", GOOD.format(name="fine"), fine="good:fine"))
+    lay(package("stops", STOPS.format(error=error), stops="stops:Stops"))
+    brought = find_engines()
+    assert [engine.name for engine in brought.engines] == ["fine"]
+    assert (brought.names, brought.complaints) == (
+        ("fine", "stops"),
+        (f"engine stops of package stops cannot be used: {why}",),
+    )
+
+
+def test_one_that_raises_when_it_is_looked_at_is_left_out(lay: Lay) -> None:
+    lay(package("raises", RAISES, raises="raises:Raises", unnamed="raises:NameRaises"))
+    lay(package("wants", "class Wants:\n    def __init__(self, place): ...\n", wants="wants:Wants"))
+    brought = find_engines()
+    missing = "TypeError: Wants.__init__() missing 1 required positional argument: 'place'"
+    assert (brought.names, brought.engines) == (("raises", "unnamed", "wants"), ())
+    assert brought.complaints == (
+        "engine raises of package raises cannot be used: KeyError: 'traits'",
+        "engine unnamed of package raises cannot be used: RuntimeError: no name",
+        f"engine wants of package wants cannot be used: {missing}",
+    )
+
+
+def test_a_package_whose_entry_points_cannot_be_read_costs_the_others_nothing(lay: Lay) -> None:
+    lay(package("good", GOOD.format(name="fine"), fine="good:fine"))
+    lay({"odd-1.dist-info/METADATA": "Name: odd\n", "odd-1.dist-info/entry_points.txt": "[any]\nnothing\n"})
+    lay({"bare-1.dist-info/entry_points.txt": "[any]\nnothing\n"})
+    brought = find_engines()
+    assert (brought.names, [engine.name for engine in brought.engines]) == (("fine",), ["fine"])
+    assert sorted(text.partition(" cannot be read: TypeError: ")[0] for text in brought.complaints) == [
+        "the entry points of an unknown package",
+        "the entry points of package odd",
+    ]
+
+
+def test_a_package_without_a_name_brings_its_engines_and_its_complaints(lay: Lay) -> None:
+    for name, code in (("good", GOOD.format(name="fine")), ("broken", "raise KeyError")):
+        files = package(name, code, **{"fine" if name == "good" else "broken": f"{name}:fine"})
+        lay({path: text for path, text in files.items() if not path.endswith("METADATA")})
+    brought = find_engines()
+    assert (brought.names, [engine.name for engine in brought.engines]) == (("broken", "fine"), ["fine"])
+    assert brought.complaints == ("engine broken of an unknown package cannot be used: KeyError",)
+
+
+def test_a_package_that_is_installed_twice_brings_its_engines_once(lay: Lay) -> None:
+    lay(package("good", GOOD.format(name="fine"), fine="good:fine"))
+    lay(engine_package.installed("good-old", {GROUP: {"fine": "good:fine"}}))
+    brought = find_engines()
+    assert (brought.names, len(brought.engines), brought.complaints) == (("fine",), 1, ())

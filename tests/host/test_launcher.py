@@ -284,6 +284,12 @@ def test_a_plan_is_resolved_against_this_node(node: Node) -> None:
     )
 
 
+def test_what_has_another_name_here_is_run_by_that_one(node: Node) -> None:
+    process = replace(ENGINE, argv=("none", "-0"), or_named=("nothing", "/usr/bin/env", "sh"))
+    resolved = node.launcher.resolve(spec(), plan(process))
+    assert resolved == plan(replace(process, argv=("/usr/bin/env", "-0")))
+
+
 @pytest.mark.parametrize(
     ("process", "why"),
     [

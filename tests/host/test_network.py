@@ -10,6 +10,7 @@ import pytest
 
 from llmgwd.host.network import (
     Management,
+    Unreadable,
     addresses_of,
     default_source_address,
     ephemeral_ports,
@@ -165,10 +166,54 @@ def test_a_source_that_others_cannot_use_is_none(
     assert default_source_address(AddressFamily.AF_INET6) == address
 
 
-def test_this_hosts_own_address_is_held_by_the_interface_that_is_named() -> None:
-    here = find_management("", read_interfaces())
+def test_this_hosts_interfaces_are_those_of_the_kernel_and_one_holds_its_own_address() -> None:
+    interfaces = read_interfaces()
     held = psutil.net_if_addrs()
-    assert here == Management("", "") or here.address in [entry.address for entry in held[here.interface]]
+    assert set(interfaces) == {label.partition(":")[0] for label in held}
+    assert ip_interface("127.0.0.1/8") in interfaces["lo"]
+    here = find_management("", interfaces)
+    holders = [
+        label.partition(":")[0]
+        for label, entries in held.items()
+        if here.address in [entry.address for entry in entries]
+    ]
+    assert here.interface in (holders or [""])
+    assert (here.address == "") == (
+        default_source_address(AddressFamily.AF_INET) == default_source_address(AddressFamily.AF_INET6) == ""
+    )
+
+
+NO_UTF8 = b"x\xffy"
+# Of an interface with such a name, of a kernel that has run out of something, of psutil itself.
+ERRORS = [
+    (
+        UnicodeDecodeError("utf-8", NO_UTF8, 1, 2, "invalid start byte"),
+        "'utf-8' codec can't decode byte 0xff in position 1: invalid start byte",
+    ),
+    (OSError(24, "Too many open files"), "[Errno 24] Too many open files"),
+    (psutil.AccessDenied(msg="no"), "no"),
+]
+
+
+@pytest.mark.parametrize(("error", "why"), ERRORS)
+def test_interfaces_that_cannot_be_read_are_said_to_be_so(error: Exception, why: str) -> None:
+    def addresses() -> Mapping[str, list[Entry]]:
+        raise error
+
+    with pytest.raises(Unreadable) as refusal:
+        read_interfaces(addresses)
+    assert str(refusal.value) == f"the interfaces of this node cannot be read: {why}"
+
+
+@pytest.mark.parametrize("error", [error for error, _ in ERRORS])
+def test_an_interface_of_which_nothing_can_be_read_is_not_known_to_be_up(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stats() -> object:
+        raise error
+
+    monkeypatch.setattr(psutil, "net_if_stats", stats)
+    assert not is_up("lo")
 
 
 def test_an_interface_that_is_not_there_is_not_up() -> None:

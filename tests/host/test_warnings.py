@@ -8,7 +8,7 @@ from llmgwd.host.limits import Limit
 from llmgwd.host.network import Management
 from llmgwd.host.rdma import RdmaPort
 
-SET_IT = ": set management_address in the configuration"
+SET_IT = ": set management_address in [agent] of the configuration"
 NONE = "no management address, as there is no default route" + SET_IT
 UNUSABLE = "the management address {} is none by which other nodes reach this one" + SET_IT
 

@@ -3,8 +3,9 @@
 from pathlib import Path
 from typing import Final
 
+from tests.machine import laid
 from tests.machine.layer import TREE
-from tests.machine.machine import TREE_INSIDE, Machine
+from tests.machine.machine import Machine
 from tests.real import gguf
 
 _PLACE: Final = "/opt/llama-server"
@@ -16,10 +17,8 @@ def path_inside(program: Path) -> str:
 
 
 def lay(machine: Machine, program: Path) -> None:
-    """Makes what lies in the tree readable for everybody, wherever the checkout is."""
-    if program.is_relative_to(TREE):
-        machine.run(["mkdir", _PLACE])
-        machine.run(["mount", "--bind", f"{TREE_INSIDE}/{program.parent.relative_to(TREE)}", _PLACE])
+    """Makes it readable for everybody, wherever the checkout is."""
+    laid.lay(machine, program.parent, _PLACE)
 
 
 def write_model(machine: Machine, path: str, shape: gguf.Shape) -> None:

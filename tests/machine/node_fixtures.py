@@ -12,7 +12,7 @@ from tests.machine.specs import engine
 
 SENTINEL = "sentinel.service"
 ENDED = {*TERMINAL}
-# Of the daemon without a shard: standard ones, lock, loop, two bus connections, journal, notifications.
+# Of the daemon without a shard: standard ones, lock, loop, two for the bus, network, journal, notifications.
 DESCRIPTORS = 12
 
 

@@ -21,8 +21,6 @@ def install(machine: Machine) -> None:
     write_program(machine, f"{_PROGRAMS}/vllm", f"{_RAY}/bin/python3", "-P", fake)
     # As on a host. Ray wants a third of the memory in it, and nspawn gives a tenth.
     machine.run(["mount", "-o", "remount,size=50%", "/dev/shm"])
-    # Comes with the first shard, and stays.
-    machine.run(["systemctl", "start", "systemd-journald@llmgw.service"])
 
 
 def rank(number: int, *, port: int = 6379, http: int = 8000) -> dict[str, object]:

@@ -28,7 +28,10 @@ INVALID_SPECS: dict[str, tuple[dict[str, object], str]] = {
     "port 0": ({"port": 0}, "port: got 0, takes 1 to 65535"),
     "port 70000": ({"port": 70000}, "port: got 70000, takes 1 to 65535"),
     "negative port": ({"port": -1}, "port: got -1, takes 1 to 65535"),
-    "number for a text": ({"host": 7}, "host: got 7, takes an IP address (without brackets) or a host name"),
+    "number for a text": (
+        {"host": 7},
+        "host: got 7, takes an IP address (without brackets and port) or a host name",
+    ),
     "text for a list": ({"command": "sleep 1"}, "command: got a string, takes a list of strings"),
     "boolean for a number": ({"nodes": True}, "nodes: got true, takes an integer from 1 to 4096"),
     "rank beyond nodes": (TWO_NODES | {"rank": 2}, "rank: got 2, takes 0 to 1 (nodes is 2)"),

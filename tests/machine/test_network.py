@@ -1,6 +1,7 @@
 """The address by which other nodes reach this one: where it comes late, changes, or is no use to them."""
 
 import json
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,8 +22,12 @@ RANK = {
     "executable": "/usr/bin/python3",
 }
 REFUSAL = (
-    "InvalidSpec: nodes: got 2, takes 1 on this node, whose management address is {}: "
-    "set management_address in its configuration"
+    "InvalidSpec: nodes: got 2, which needs an address by which the other nodes reach this one, "
+    "and it has {}: set management_address in [agent] of its configuration"
+)
+UNREADABLE = (
+    "the interfaces of this node cannot be read: "
+    "'utf-8' codec can't decode byte 0xff in position 1: invalid start byte"
 )
 
 
@@ -71,6 +76,19 @@ def test_a_loopback_address_serves_one_node_and_no_more(late: Node) -> None:
     finally:
         path.unlink()
         late.machine.run(["llmgwctl", "reload"])
+
+
+def test_a_name_of_an_interface_that_nobody_can_read_keeps_no_daemon_from_its_work(late: Node) -> None:
+    late.machine.run(["ip", "link", "add", os.fsdecode(b"x\xffy"), "type", "veth", "peer", "name", "plain0"])
+    try:
+        late.machine.wait_for("it is told", lambda: UNREADABLE in about(late)["warnings"])
+        late.systemctl("restart", DAEMON)
+        assert UNREADABLE in about(late)["warnings"]
+    finally:
+        late.machine.run(["ip", "link", "delete", "plain0"])
+    late.machine.wait_for("it is over", lambda: UNREADABLE not in about(late)["warnings"])
+    said = [entry["MESSAGE"] for entry in late.log() if UNREADABLE in entry["MESSAGE"]]
+    assert said == [f"this node: {UNREADABLE}"] * 2  # of the daemon of before, and of this one
 
 
 def shown(node: Node, address: str) -> tuple[str, str]:

@@ -29,8 +29,9 @@ PATHS = st.builds("/".__add__, LINES)
 PROGRAMS = st.one_of(PATHS, WORDS)
 PORTS = st.integers(1, 65_535)
 ADDRESSES = st.one_of(
-    st.ip_addresses().map(str), st.from_regex(r"[a-z0-9]{1,9}(\.[a-z]{2,3}){0,2}", fullmatch=True)
+    st.ip_addresses().map(str), st.from_regex(r"[a-z][a-z0-9]{0,8}(\.[a-z]{2,3}){0,2}", fullmatch=True)
 )
+PEERS = st.sampled_from(["[fd00::2]:50052", "[fe80::2%eth0]", "node-2:50052"])
 TIMES = st.one_of(st.integers(0, 10**9), st.floats(0, 1e9))
 AMOUNTS = st.integers(1, 2**63 - 1)
 RANKS = st.integers(1, 65_536)
@@ -55,7 +56,7 @@ OF_EVERY_ENGINE: dict[str, st.SearchStrategy[object]] = {
     "model": LINES,
     "served_model_name": LINES,
     "replica_id": LINES,
-    "peers": st.lists(st.one_of(ADDRESSES, st.just("[fd00::2]:50052")), max_size=3),
+    "peers": st.lists(st.one_of(ADDRESSES, PEERS), max_size=3),
     "host": ADDRESSES,
     "gpus": st.lists(
         st.from_regex(r"[1-9][0-9]{0,2}|GPU-[0-9a-f]{8}", fullmatch=True), max_size=3, unique=True

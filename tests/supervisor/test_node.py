@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 import pytest
 
@@ -26,7 +27,7 @@ from llmgwd.supervisor.orphans import Orphan
 from llmgwd.supervisor.record import from_json
 from llmgwd.supervisor.shard import Shard
 from tests.fakes.program import IGNORES_TERM, is_alive, stranger
-from tests.fakes.world import FakeWorld, unit
+from tests.fakes.world import FACTS, FakeWorld, unit
 
 
 async def ended(world: FakeWorld, id: str = "a") -> Shard:
@@ -306,6 +307,60 @@ async def test_a_plan_runs_nothing_and_warns_of_what_a_start_would_refuse(world:
         "ResourceBusy: port 8100 is claimed by shard b",
     )
     assert (len(world.node.shards()), world.program("a").runs) == (1, 0)
+
+
+UNREACHED = (
+    "InvalidSpec: nodes: got 2, which needs an address by which the other nodes reach this one, "
+    "and it has none: set management_address in [agent] of its configuration"
+)
+RANK = {
+    "engine": "llama-cpp",
+    "model": "/m.gguf",
+    "nodes": 2,
+    "rank": 1,
+    "leader_address": "10.0.0.9",
+    "leader_port": 8100,
+}
+
+
+def unreached(world: FakeWorld) -> None:
+    """From now on the node has no address."""
+    world.node._planner.facts = replace(FACTS, management_address="")
+
+
+async def test_a_plan_warns_of_everything_that_a_start_would_refuse_at_once(world: FakeWorld) -> None:
+    await world.run("b", port=8100)
+    unreached(world)
+    world.launcher.unavailable = EngineUnavailable("/opt/x: no such file")
+    _, plan = await world.node.plan("a", RANK)
+    assert plan.warnings[-3:] == (
+        "EngineUnavailable: /opt/x: no such file",
+        UNREACHED,
+        "ResourceBusy: port 8100 is claimed by shard b",
+    )
+
+
+async def test_a_rank_that_no_other_node_reaches_is_refused_before_it_is_recorded(world: FakeWorld) -> None:
+    unreached(world)
+    with pytest.raises(InvalidSpec) as refusal:
+        await world.node.start("a", RANK)
+    assert (str(refusal.value), world.records.written, world.node.starts) == (UNREACHED, [], 0)
+
+
+async def test_what_a_plan_warns_of_is_in_the_journal_once(
+    world: FakeWorld, caplog: pytest.LogCaptureFixture
+) -> None:
+    values = world.values("a", nodes=2, rank=0, leader_address="127.0.0.1", leader_port=33_000)
+    _, plan = await world.node.plan("a", values)
+    assert ([text.partition(":")[0] for text in plan.warnings], caplog.records) == (
+        ["leader_address", "leader_port"],
+        [],
+    )
+    await world.node.start("a", values)
+    await world.node.start("a", values)
+    lines = [(record.levelname, record.getMessage()) for record in caplog.records]
+    assert lines == [("WARNING", f"shard a: {warning}") for warning in plan.warnings]
+    assert {vars(record)["LLMGW_SHARD"] for record in caplog.records} == {"a"}
 
 
 async def test_a_plan_of_a_running_shard_does_not_warn_of_itself(world: FakeWorld) -> None:

@@ -30,12 +30,13 @@ PROCESSES = st.builds(
     environment=st.dictionaries(TEXTS, TEXTS, max_size=3),
     working_directory=TEXTS,
     waits_for=st.lists(TEXTS, max_size=2).map(tuple),
+    or_named=st.lists(TEXTS, max_size=2).map(tuple),
 )
 PLANS = st.builds(
     Plan,
     processes=st.lists(PROCESSES, max_size=3).map(tuple),
     ports=st.lists(st.integers(1, 65_535), max_size=2).map(tuple),
-    http=st.none() | st.builds(Http, TEXTS, TEXTS, TEXTS),
+    http=st.none() | st.builds(Http, TEXTS, TEXTS, TEXTS, timeout_s=TIMES, is_endpoint=st.booleans()),
     warnings=st.lists(TEXTS, max_size=2).map(tuple),
 )
 OTHERS: Mapping[str, st.SearchStrategy[Any]] = {

@@ -4,16 +4,19 @@ import asyncio
 import errno
 import os
 import signal
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from llmgwd.bus.connection import BusLost, CallTimedOut
 from llmgwd.bus.library import Variant
+from llmgwd.engines.plan import Plan
 from llmgwd.host.process import NoSuchProcess
 from llmgwd.host.systemd import ScopeRefused
 from llmgwd.model.errors import EngineUnavailable
 from llmgwd.model.lifecycle import State
+from llmgwd.model.spec import ShardSpec
 from llmgwd.supervisor import starting
 from llmgwd.supervisor.shard import Shard
 from llmgwd.supervisor.starting import scope_properties
@@ -250,6 +253,54 @@ async def test_what_waits_for_the_leader_is_held_until_its_port_is_open(world: F
 async def test_an_address_in_brackets_is_looked_for_without_them(world: FakeWorld) -> None:
     await world.run("a", "head", **(LEADER | {"leader_address": "::1"}))
     assert world.probes.looked_for == [("::1", 6379)]
+
+
+async def llama(world: FakeWorld, *peers: str) -> Shard:
+    """The first of several nodes, which waits for its peers; what would run is a program of ours."""
+    found = world.launcher.resolve
+
+    def ours(spec: ShardSpec, plan: Plan) -> Plan:
+        processes = (replace(one, argv=world.program("a").argv) for one in plan.processes)
+        return found(spec, replace(plan, processes=tuple(processes), http=None))
+
+    world.launcher.resolve = ours  # type: ignore[method-assign]
+    values = {
+        "engine": "llama-cpp",
+        "model": "/m.gguf",
+        "nodes": len(peers) + 1,
+        "rank": 0,
+        "leader_address": "10.0.0.1",
+        "leader_port": 50_052,
+        "peers": list(peers),
+    }
+    return await world.node.start("a", values)
+
+
+async def test_each_peer_is_waited_for_and_called_one(world: FakeWorld) -> None:
+    first, second = ("10.0.0.2", 50_052), ("node-c", 50_053)
+    there: set[tuple[str, int]] = set()
+
+    async def is_listening(host: str, port: int) -> bool:
+        await asyncio.sleep(0)
+        return (host, port) in there
+
+    world.probes.is_listening = is_listening  # type: ignore[method-assign]
+    shard = await llama(world, "10.0.0.2", "node-c:50053")
+    await world.until(lambda: shard.record.reason == "engine waits for 10.0.0.2:50052 (peer)")
+    there.add(first)
+    await world.until(lambda: shard.record.reason == "engine waits for node-c:50053 (peer)")
+    assert world.program("a").runs == 0
+    there.add(second)
+    await world.reach(shard, State.READY)
+
+
+async def test_a_rank_that_is_not_the_first_waits_for_its_leader_whatever_peers_it_names(
+    world: FakeWorld,
+) -> None:
+    world.probes.listening.say(False)
+    shard = await world.start("a", rank=1, nodes=2, peers=["127.0.0.1:6379"], **LEADER)
+    await world.until(lambda: world.probes.looked_for)
+    assert shard.record.reason == "engine waits for 127.0.0.1:6379 (leader)"
 
 
 async def test_a_leader_that_does_not_listen_in_time_fails_the_start(world: FakeWorld) -> None:

@@ -1,6 +1,7 @@
 """llama.cpp's workers, by tools/rpc/README.md of July 2026 (b10068)."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from llmgwd.engines.plan import Plan, Process
 from tests.engines.specs import NO_GPU, NOWHERE, THIRD, WORKER, WORKER6, Case
@@ -83,7 +84,7 @@ WORKERS: Mapping[str, Case] = {
     ),
     "a worker without any GPU": Case(
         values=LENDING | {"gpus": []},
-        facts=NO_GPU,
+        facts=replace(NO_GPU, addresses=()),
         plan=lending(
             "ggml-rpc-server",
             "--host", "10.0.0.1",
@@ -106,7 +107,7 @@ WORKERS: Mapping[str, Case] = {
     ),
     "a worker on a node without an address, and on a port that anybody may get": Case(
         values=LENDING | {"leader_port": 50052},
-        facts=NOWHERE,
+        facts=replace(NOWHERE, addresses=()),
         plan=lending(
             "ggml-rpc-server",
             "--host", "MANAGEMENT_ADDRESS",

@@ -87,6 +87,7 @@ CASES: Mapping[str, Case] = {
             ),
             ports=(8001,),
             http=Http("http://[::1]:8001", "/health", "a name"),
+            warnings=("leader_address: of no use where nodes is 1", "peers: of no use where nodes is 1"),
         ),
     ),
     "a directory is listed by the last part of its path": Case(

@@ -133,7 +133,7 @@ ON_ONE_NODE: Mapping[str, Case] = {
     "alone it needs neither a leader nor an address of its own": Case(
         facts=NOWHERE,
         values=ALONE | {"nodes": 1, "rank": 0, "leader_address": "10.0.0.1", "leader_port": 5005},
-        plan=plan(*SERVE, *LISTEN, *sizes()),
+        plan=plan(*SERVE, *LISTEN, *sizes(), warnings=("leader_address: of no use where nodes is 1",)),
     ),
 }
 

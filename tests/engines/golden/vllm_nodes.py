@@ -142,7 +142,7 @@ SPANNING: Mapping[str, Case] = {
 }
 
 EXPERTS_ALONE = (
-    "data_parallel_balancing: vllm balances one rank a node as external for mixtures of experts alone"
+    "data_parallel_balancing: vllm 0.32 takes external with one rank a node for mixtures of experts alone"
 )
 
 DATA_PARALLEL: Mapping[str, Case] = {

@@ -4,6 +4,7 @@ import platform
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
+from typing import Final
 
 from llmgwd.config import AgentConfig, Config
 from llmgwd.engines.facts import Gpu, NodeFacts
@@ -12,8 +13,9 @@ from llmgwd.host.accelerators import find_gpus
 from llmgwd.host.limits import obtainable_memlock
 from llmgwd.host.network import (
     LOOPBACK,
-    USUAL_PORT_RANGE,
+    Interfaces,
     Management,
+    Unreadable,
     addresses_of,
     ephemeral_ports,
     find_management,
@@ -21,6 +23,9 @@ from llmgwd.host.network import (
     read_interfaces,
 )
 from llmgwd.host.rdma import RdmaPort, choose_gid_index, find_ports, is_open_to_programs
+
+# Of the code that runs: what is installed may be another one by now.
+VERSION: Final = version("llmgwd")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +41,8 @@ class About:
     gpus: tuple[Gpu, ...]
     engines: tuple[str, ...]
     warnings: tuple[str, ...]
-    addresses: tuple[str, ...] = ()
-    ephemeral_ports: tuple[int, int] = USUAL_PORT_RANGE
+    addresses: tuple[str, ...]
+    ephemeral_ports: tuple[int, int]
 
     @property
     def facts(self) -> NodeFacts:
@@ -69,11 +74,11 @@ def look_again(config: Config, engines: Collection[str], before: About) -> About
 
 def _look(config: Config, engines: Collection[str], gpus: tuple[Gpu, ...]) -> About:
     agent = config.agent
-    interfaces = read_interfaces()
+    interfaces, unreadable = _interfaces()
     management = find_management(agent.management_address, interfaces)
     ports = find_ports(management)
     return About(
-        version=version("llmgwd"),
+        version=VERSION,
         node_name=platform.node(),
         management_address=management.address,
         management_interface=management.interface,
@@ -81,16 +86,31 @@ def _look(config: Config, engines: Collection[str], gpus: tuple[Gpu, ...]) -> Ab
         rdma=ports,
         gpus=gpus,
         engines=tuple(sorted(name for name in engines if config.engine(name).enabled)),
-        warnings=tuple(_warnings(agent, management, ports, gpus)),
+        warnings=tuple(_warnings(agent, unreadable, management, ports, gpus)),
         addresses=addresses_of(interfaces),
         ephemeral_ports=ephemeral_ports(),
     )
 
 
+def _interfaces() -> tuple[Interfaces, str]:
+    """Those that there are, or why they are not known: a node alone does without."""
+    try:
+        return read_interfaces(), ""
+    except Unreadable as error:
+        return {}, str(error)
+
+
 def _warnings(
-    agent: AgentConfig, management: Management, ports: tuple[RdmaPort, ...], gpus: tuple[Gpu, ...]
+    agent: AgentConfig,
+    unreadable: str,
+    management: Management,
+    ports: tuple[RdmaPort, ...],
+    gpus: tuple[Gpu, ...],
 ) -> Iterator[str]:
-    yield from warnings.of_management(management, up=is_up(management.interface))
+    if unreadable:
+        yield unreadable  # and whether any holds the address cannot be said
+    else:
+        yield from warnings.of_management(management, up=is_up(management.interface))
     yield from warnings.of_rdma(ports, agent.nccl_ib_gid_index, open_to_programs=is_open_to_programs())
     yield from warnings.of_memlock(agent.limit_memlock, obtainable_memlock(agent.limit_memlock))
     yield from warnings.of_gpus(gpus)

@@ -1,16 +1,27 @@
 """What is told of this node, from what host/ finds on it."""
 
+import importlib.metadata
 import platform
+from dataclasses import replace
+from importlib.metadata import PackageNotFoundError
 from ipaddress import ip_interface
 from pathlib import Path
 
 import pytest
 
-from llmgwd.api import about
-from llmgwd.api.about import About, look_around
 from llmgwd.config import AgentConfig, Config, EngineConfig
 from llmgwd.engines.facts import Gpu, NodeFacts
-from llmgwd.host.network import Management
+from llmgwd.host import about
+from llmgwd.host.about import VERSION, About, look_again, look_around
+from llmgwd.host.network import (
+    Interfaces,
+    Management,
+    Unreadable,
+    addresses_of,
+    ephemeral_ports,
+    find_management,
+    read_interfaces,
+)
 from llmgwd.host.rdma import RdmaPort
 
 GPUS = (Gpu(0, "GPU-a", "H100", "nvidia", 80 << 30), Gpu(0, "GPU-b", "MI300X", "amd", 192 << 30))
@@ -40,7 +51,7 @@ def there(monkeypatch: pytest.MonkeyPatch) -> list[Management]:
     monkeypatch.setattr(about, "is_open_to_programs", lambda: False)
     monkeypatch.setattr(about, "obtainable_memlock", lambda _: 65_536)
     monkeypatch.setattr(about, "ephemeral_ports", lambda: (1_024, 65_535))
-    monkeypatch.setattr(about, "version", lambda _: "0.1")
+    monkeypatch.setattr(about, "VERSION", "0.1")
     monkeypatch.setattr(platform, "node", lambda: "gpu-3")
     return asked
 
@@ -97,13 +108,58 @@ def test_engines_are_never_told_the_loopback_interface() -> None:
     )
 
 
+def unreadable() -> Interfaces:
+    raise Unreadable("the interfaces of this node cannot be read: no")
+
+
+def test_a_node_whose_interfaces_cannot_be_read_says_so_and_is_one_all_the_same(
+    there: list[Management], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(about, "read_interfaces", unreadable)
+    here = look_around(config("10.0.0.1"), ("vllm",))
+    assert (here.management_address, here.management_interface, here.addresses) == ("10.0.0.1", "", ())
+    assert [text for text in here.warnings if "interface" in text] == [
+        "the interfaces of this node cannot be read: no"
+    ]
+    assert there == [Management("10.0.0.1", "")]
+
+
+def test_another_look_asks_for_everything_but_the_gpus(
+    there: list[Management], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = look_around(config("10.0.0.1"), ("vllm",))
+    monkeypatch.setattr(about, "find_gpus", lambda: ())
+    monkeypatch.setattr(about, "is_up", lambda interface: interface == "bond0")
+    there.clear()
+    again = look_again(config("10.0.0.1"), ("vllm",), before)
+    assert again == replace(before, warnings=before.warnings[1:])
+    assert before.warnings[0] == "interface bond0, which holds the management address 10.0.0.1, is down"
+    assert len(there) == 1
+
+
+def test_its_version_is_that_of_the_code_that_runs_whatever_is_installed_by_now(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def gone(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", gone)
+    monkeypatch.setattr(about, "version", gone)
+    assert look_around(Config(), ()).version == VERSION
+
+
 def test_this_host_can_be_looked_at() -> None:
     here = look_around(Config(), ("vllm",))
-    first, last = here.ephemeral_ports
-    assert 0 < first <= last < 65_536
-    assert set(here.warnings) >= (
-        set()
-        if Path("/sys/class/infiniband").exists()
-        else {"no RDMA device: traffic between nodes goes over TCP"}
+    interfaces = read_interfaces()
+    devices = Path("/sys/class/infiniband")
+    assert (here.version, here.node_name, here.engines) == (VERSION, platform.node(), ("vllm",))
+    assert (here.addresses, here.ephemeral_ports) == (addresses_of(interfaces), ephemeral_ports())
+    assert (here.management_address, here.management_interface) == (
+        find_management("", interfaces).address,
+        find_management("", interfaces).interface,
     )
-    assert not here.management_interface or here.management_address in here.addresses
+    assert {port.device for port in here.rdma} == (
+        {device.name for device in devices.iterdir()} if devices.exists() else set()
+    )
+    none = "no RDMA device: traffic between nodes goes over TCP"
+    assert (none in here.warnings) == (here.rdma == ())

@@ -5,8 +5,8 @@ import logging
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
-from llmgwd.api.about import About, look_again, look_around
 from llmgwd.config import Config
+from llmgwd.host.about import About, look_again, look_around
 from llmgwd.host.network_news import NetworkNews
 
 log = logging.getLogger(__name__)
@@ -23,38 +23,48 @@ class Surroundings:
         self._engines = engines
         self._complaints = complaints
         self._one_at_a_time = asyncio.Lock()
-        self._config = Config()
-        self.about: About | None = None
+        self._warned: tuple[str, ...] = ()
 
     async def look(self, config: Config) -> About:
         """Everything, GPUs included, as `config` wants it seen; takes seconds where there are GPUs."""
         async with self._one_at_a_time:
             self._config = config
-            found = await asyncio.to_thread(look_around, config, self._engines)
-            return self._remember(found)
+            self._last = self._complain(await asyncio.to_thread(look_around, config, self._engines))
+            return self._last
 
     async def follow(self, news: NetworkNews, changed: Callable[[About], None]) -> None:
-        """Addresses come and go; with DHCP the first one, too, may come after the daemon has started."""
+        """From the first look on: addresses come and go; with DHCP even the first one comes late."""
         while True:
             await news.wait(quiet_s=_QUIET_S, longest_s=_LONGEST_S)
             async with self._one_at_a_time:
-                before = self.about
-                if before is None:
+                before = self._last
+                try:
+                    found = await asyncio.to_thread(look_again, self._config, self._engines, before)
+                except OSError as error:
+                    log.warning("cannot look at the network: %s", error)
                     continue
-                about = self._remember(
-                    await asyncio.to_thread(look_again, self._config, self._engines, before)
-                )
-            if about != before:
-                log.info(
-                    "the network has changed, this node is %s", about.management_address or "unreachable"
-                )
-                changed(about)
+                self._last = self._complain(found)
+                if self._last != before:
+                    _tell(before, self._last)
+                    changed(self._last)
 
-    def _remember(self, found: About) -> About:
-        said = self.about.warnings if self.about else ()
+    def _complain(self, found: About) -> About:
+        """Each thing once, while it stays so."""
         about = replace(found, warnings=(*self._complaints, *found.warnings))
         for warning in about.warnings:
-            if warning not in said:
+            if warning not in self._warned:
                 log.warning("this node: %s", warning)
-        self.about = about
+        self._warned = about.warnings
         return about
+
+
+def _tell(before: About, now: About) -> None:
+    # Other interfaces come and go with every container.
+    if _reached_by(before) != _reached_by(now):
+        log.info("this node: reached by %s now, before by %s", _reached_by(now), _reached_by(before))
+
+
+def _reached_by(about: About) -> str:
+    if not about.management_address:
+        return "no address"
+    return f"{about.management_address} ({about.management_interface or 'no interface'})"
