@@ -185,7 +185,7 @@ ASTRAY = replace(LEADER, management_address="10.0.0.8")
         (
             {**FOLLOWS, "leader_address": "fd00::9"},
             LEADER,
-        ),  # tried with Ray: it joins
+        ),  # Ray's head listens on both
     ],
 )
 def test_addresses_that_may_be_where_they_should_are_no_warning(
