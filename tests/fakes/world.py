@@ -169,6 +169,7 @@ class FakeWorld:
 
     async def close(self) -> None:
         await self.node.close()
+        await asyncio.to_thread(self.world.writers.shutdown)  # a write may still be under way
         self.scopes.close()
         for program in self.programs.values():
             program.close()

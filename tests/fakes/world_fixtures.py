@@ -45,7 +45,7 @@ async def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
         yield fake
     finally:
         await fake.close()
-        await asyncio.get_running_loop().shutdown_default_executor()  # a write may still be under way
+        await asyncio.get_running_loop().shutdown_default_executor()
         _end(children)
         libc.prctl(_PR_SET_CHILD_SUBREAPER, 0)
     for _ in range(3):  # a task that was cancelled last needs its turn
