@@ -9,6 +9,7 @@ import io
 import json
 import os
 import pkgutil
+import signal
 import socket
 import sys
 import time
@@ -43,7 +44,8 @@ def serve(control: socket.socket) -> None:
 
 
 def become(files: list[int], words: list[str], environment: dict[str, str]) -> NoReturn:
-    """What a new process would be."""
+    """What a new process would be, started by somebody who can be interrupted."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background of a shell it is ignored
     for number, file in enumerate(files):
         os.dup2(file, number)
         os.close(file)
