@@ -18,6 +18,8 @@ from llmgwd.model.spec import COMMAND
 from llmgwd.model.wording import check_known, plain, refuse
 
 T = TypeVar("T")
+GidIndex = Literal["auto", "off"] | int
+Limit = Literal["infinity"] | int
 
 STATE_DIR: Final = "/var/lib/llmgwd"
 WORKING_DIRECTORY: Final = "/var/lib/llmgw"
@@ -44,7 +46,7 @@ def address_or_none(where: str, value: object) -> str:
     return "" if value == "" else checks.address(where, value)
 
 
-def gid_index(where: str, value: object) -> Literal["auto", "off"] | int:
+def gid_index(where: str, value: object) -> GidIndex:
     if value in ("auto", "off"):
         return "auto" if value == "auto" else "off"
     if isinstance(value, str):
@@ -52,7 +54,7 @@ def gid_index(where: str, value: object) -> Literal["auto", "off"] | int:
     return checks.whole(1, 65_535)(where, value)
 
 
-def memlock(where: str, value: object) -> Literal["infinity"] | int:
+def memlock(where: str, value: object) -> Limit:
     if value == "infinity":
         return "infinity"
     if isinstance(value, str):
@@ -107,14 +109,14 @@ class AgentConfig:
     rendezvous_timeout_s: Annotated[float, TIME] = 300.0
     alive_grace_s: Annotated[float, TIME] = 5.0
     management_address: Annotated[str, Setting(address_or_none)] = ""
-    nccl_ib_gid_index: Annotated[Literal["auto", "off"] | int, Setting(gid_index, no_count)] = "auto"
+    nccl_ib_gid_index: Annotated[GidIndex, Setting(gid_index, no_count)] = "auto"
     allowed_users: Annotated[tuple[str, ...], Setting(checks.listed(checks.word))] = ()
     allowed_executables: Annotated[tuple[str, ...], Setting(checks.listed(checks.absolute))] = ()
     allowed_directories: Annotated[tuple[str, ...], DIRECTORIES] = ()
     environment_file_directories: Annotated[tuple[str, ...], DIRECTORIES] = ("/etc/llmgwd/env.d",)
     environment_passthrough: Annotated[tuple[str, ...], Setting(checks.listed(checks.variable))] = ()
     limit_nofile: Annotated[int, count(MOST_FILES)] = 1_048_576
-    limit_memlock: Annotated[Literal["infinity"] | int, Setting(memlock, no_count)] = "infinity"
+    limit_memlock: Annotated[Limit, Setting(memlock, no_count)] = "infinity"
     max_shards: Annotated[int, count(100_000)] = 1_024
 
 

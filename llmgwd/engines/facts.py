@@ -2,6 +2,10 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
+
+# Of Linux, where nobody has set others (ip(7), ip_local_port_range).
+USUAL_EPHEMERAL_PORTS: Final = (32_768, 60_999)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +42,7 @@ class NodeFacts:
     nccl_ib_gid_index: int = -1
     gpus: tuple[Gpu, ...] = ()
     addresses: tuple[str, ...] = ()
-    ephemeral_ports: tuple[int, int] = (32_768, 60_999)
+    ephemeral_ports: tuple[int, int] = USUAL_EPHEMERAL_PORTS
 
     @property
     def gpu_vendor(self) -> str:

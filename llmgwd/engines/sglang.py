@@ -12,7 +12,7 @@ from llmgwd.engines.keys import check_has_none, check_not_options
 from llmgwd.engines.options import ALWAYS_SET, check_args
 from llmgwd.engines.plan import Http, Plan, Process
 from llmgwd.engines.replica import lacks
-from llmgwd.engines.sglang_layout import check_layout, ports, warn_of_layout
+from llmgwd.engines.sglang_layout import check_layout, dp_attention, ports, warn_of_layout
 from llmgwd.model.addresses import parsed
 from llmgwd.model.identifiers import ENGINE
 from llmgwd.model.spec import ShardSpec
@@ -58,13 +58,14 @@ class Sglang:
     def plan(
         self, spec: ShardSpec, facts: NodeFacts, args: tuple[str, ...], environment: Mapping[str, str]
     ) -> Plan:
-        given = (*args, *spec.args)
+        others = (*args, *spec.args)
+        attention = dp_attention(others)
         check_args(args, spec.args, OPTIONS, argparse=True)
         _check(spec)
-        check_layout(spec, given)
+        check_layout(spec, attention)
         engine = Process(
             name=ENGINE,
-            argv=(spec.executable, *entry(spec), *serve(spec), *given),
+            argv=(spec.executable, *entry(spec), *serve(spec), *others),
             environment=layered(
                 spec,
                 environment,
@@ -78,9 +79,9 @@ class Sglang:
         )
         return Plan(
             processes=(engine,),
-            ports=ports(spec, given),
+            ports=ports(spec, attention),
             http=http(spec),
-            warnings=(*warn_of_layout(spec, facts, given), *_warn_of_host(spec, facts)),
+            warnings=(*warn_of_layout(spec, facts, attention), *_warn_of_host(spec, facts)),
         )
 
 

@@ -35,9 +35,13 @@ HANDSHAKE: Final = 13
 ON_ONE_NODE: Final = 233
 
 
-def check_layout(spec: ShardSpec, args: Sequence[str]) -> None:
-    """`args`: the configuration's and the spec's. Raises InvalidSpec."""
-    given = options.given(args, NAMES)
+def dp_attention(args: Sequence[str]) -> Mapping[str, str]:
+    """What `args`, the configuration's and the spec's, say of it; `given` in all that follows."""
+    return options.given(args, NAMES)
+
+
+def check_layout(spec: ShardSpec, given: Mapping[str, str]) -> None:
+    """Raises InvalidSpec."""
     check_leader(spec)
     _check_data_parallel(spec, given)
     _check_shares(spec)
@@ -47,17 +51,16 @@ def check_layout(spec: ShardSpec, args: Sequence[str]) -> None:
     check_enough_gpus(shape, share_of_a_node(shape))
 
 
-def warn_of_layout(spec: ShardSpec, facts: NodeFacts, args: Sequence[str]) -> Iterator[str]:
-    given = options.given(args, NAMES)
+def warn_of_layout(spec: ShardSpec, facts: NodeFacts, given: Mapping[str, str]) -> Iterator[str]:
     shape = _shape(spec, given)
     yield from warn_of_addresses(spec, facts)
     yield from warn_of_ports(spec, facts, following=HANDSHAKE if _has_dp_attention(spec, given) else 0)
     yield from warn_of_gpus(shape, facts, share_of_a_node(shape))
 
 
-def ports(spec: ShardSpec, args: Sequence[str]) -> tuple[int, ...]:
+def ports(spec: ShardSpec, given: Mapping[str, str]) -> tuple[int, ...]:
     """All of those that have to be free on this node."""
-    if _has_dp_attention(spec, options.given(args, NAMES)):
+    if _has_dp_attention(spec, given):
         return (spec.port, *_ports_of_attention(spec))
     return (spec.port, spec.leader_port) if spec.nodes > 1 and spec.rank == 0 else (spec.port,)
 

@@ -8,6 +8,7 @@ from typing import cast
 
 from llmgwd.engines.engine import Engine, Traits
 from llmgwd.engines.registry import BUILT_IN
+from llmgwd.model.wording import raised
 
 GROUP = "llmgwd.engines"
 log = logging.getLogger(__name__)
@@ -47,7 +48,7 @@ def _find_points() -> tuple[list[EntryPoint], list[str]]:
             for point in package.entry_points.select(group=GROUP):
                 found.setdefault((point.name, point.value), point)
         except Exception as error:  # noqa: BLE001 (importlib.metadata does not say which)
-            complaints.append(f"the entry points of {_called(package)} cannot be read: {_said(error)}")
+            complaints.append(f"the entry points of {_called(package)} cannot be read: {raised(error)}")
     return sorted(found.values(), key=lambda point: point.name), complaints
 
 
@@ -61,7 +62,7 @@ def _load(point: EntryPoint, taken: Collection[str]) -> Engine:
     # Another's code may raise anything, and must not keep this daemon down.
     except (Exception, SystemExit) as error:
         log.debug("engine %s", point.name, exc_info=True)
-        raise NotAnEngine(_said(error)) from error
+        raise NotAnEngine(raised(error)) from error
 
 
 def _checked(made: object, name: str) -> Engine:
@@ -72,10 +73,6 @@ def _checked(made: object, name: str) -> Engine:
     if not callable(getattr(made, "plan", None)):
         raise NotAnEngine("it has no plan")
     return cast(Engine, made)
-
-
-def _said(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}".removesuffix(": ")
 
 
 def _called(package: Distribution | None) -> str:

@@ -1,18 +1,18 @@
 """From a planned process to its gate: program, user, environment, output and limits on this node."""
 
 import os
-import resource
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from llmgwd.config import AgentConfig, Config
+from llmgwd.config import Config
 from llmgwd.engines.plan import Plan, Process
 from llmgwd.host import executables, gate
 from llmgwd.host.allowed import check_allowed
 from llmgwd.host.gate import Gate, Program
 from llmgwd.host.identity import Identity, Users
 from llmgwd.host.journal import JournalUnavailable, open_stream
+from llmgwd.host.limits import rlimit
 from llmgwd.host.records import RecordStore
 from llmgwd.model.errors import EngineUnavailable
 from llmgwd.model.identifiers import journal_identifier
@@ -67,7 +67,7 @@ class Launcher:
             working_directory=process.working_directory,
             identity=identity,
             nofile=self.config.agent.limit_nofile,
-            memlock=_memlock(self.config.agent),
+            memlock=rlimit(self.config.agent.limit_memlock),
         )
         try:
             output = open_stream(journal_identifier(shard, process.name), unit, namespace=self._namespace)
@@ -125,7 +125,3 @@ def _account(identity: Identity | None) -> dict[str, str]:
         "LOGNAME": identity.user,
         "SHELL": identity.shell,
     }
-
-
-def _memlock(agent: AgentConfig) -> int:
-    return resource.RLIM_INFINITY if agent.limit_memlock == "infinity" else int(agent.limit_memlock)

@@ -1,9 +1,13 @@
 """What of a configured limit this daemon can give to the processes of engines."""
 
 import resource
-from typing import Literal
 
-Limit = Literal["infinity"] | int
+from llmgwd.config import Limit
+
+
+def rlimit(limit: Limit) -> int:
+    """As setrlimit(2) takes it."""
+    return resource.RLIM_INFINITY if limit == "infinity" else int(limit)
 
 
 def obtainable_memlock(wanted: Limit) -> Limit:
@@ -12,7 +16,7 @@ def obtainable_memlock(wanted: Limit) -> Limit:
     Leaves the daemon's own limits as they are.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)
-    raw = resource.RLIM_INFINITY if wanted == "infinity" else wanted
+    raw = rlimit(wanted)
     if hard in {raw, resource.RLIM_INFINITY} or (wanted != "infinity" and wanted < hard):
         return wanted
     try:  # capabilities and user namespaces decide: trying is the only way to know

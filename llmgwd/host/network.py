@@ -11,6 +11,7 @@ from typing import Protocol
 
 import psutil
 
+from llmgwd.engines.facts import USUAL_EPHEMERAL_PORTS
 from llmgwd.model.addresses import parsed
 
 # Public addresses that hardly any host routes otherwise than by default. Nothing is sent to them: connecting
@@ -18,7 +19,6 @@ from llmgwd.model.addresses import parsed
 ELSEWHERE = {AddressFamily.AF_INET: "8.8.8.8", AddressFamily.AF_INET6: "2001:4860:4860::8888"}
 LOOPBACK = "lo"
 PORT_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")  # of IPv6, too
-USUAL_PORT_RANGE = (32_768, 60_999)
 # A name of an interface may be any bytes; psutil 5.9 raises UnicodeDecodeError where it is no UTF-8.
 UNREADABLE = (OSError, ValueError, psutil.Error)
 
@@ -122,7 +122,7 @@ def ephemeral_ports(file: Path = PORT_RANGE) -> tuple[int, int]:
     try:
         first, last = map(int, file.read_text(encoding="ascii").split())
     except (OSError, ValueError):
-        return USUAL_PORT_RANGE
+        return USUAL_EPHEMERAL_PORTS
     return first, last
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
+from llmgwd.config import GidIndex
 from llmgwd.host.gid_table import ROCE_V2, Gid, best_gid, read_gids
 from llmgwd.host.network import Management
 from llmgwd.host.sysfs import entries, read
@@ -61,7 +61,7 @@ def find_ports(management: Management, root: Path = ROOT) -> tuple[RdmaPort, ...
     )
 
 
-def choose_gid_index(ports: Iterable[RdmaPort], setting: Literal["auto", "off"] | int) -> int:
+def choose_gid_index(ports: Iterable[RdmaPort], setting: GidIndex) -> int:
     """The one index to give NCCL for all ports, -1 for none.
 
     `setting` is the configuration's. "auto" takes the index that every active RoCE port has, and none where

@@ -14,6 +14,8 @@ from typing import Any
 
 from aiohttp.abc import AbstractResolver
 
+from llmgwd.model.addresses import parsed
+
 
 @dataclass(frozen=True, slots=True)
 class Address:
@@ -31,6 +33,8 @@ class Resolver(AbstractResolver):
 
     async def addresses(self, host: str) -> tuple[Address, ...]:
         """Raises OSError where there is none, UnicodeError for what can be no name."""
+        if parsed(host) is not None:  # numbers: nobody is asked
+            return _look_up(host)
         future = self._asked.get(host)
         if future is None:
             future = self._asked[host] = self._ask(host)

@@ -1,10 +1,9 @@
 """What looks wrong on this node, a sentence each: it may be right, and nothing is refused for it."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal
 
+from llmgwd.config import GidIndex, Limit
 from llmgwd.engines.facts import Gpu
-from llmgwd.host.limits import Limit
 from llmgwd.host.network import LOOPBACK, Management
 from llmgwd.host.rdma import RdmaPort
 from llmgwd.model.addresses import is_unusable, parsed
@@ -30,9 +29,7 @@ def of_management(management: Management, *, up: bool) -> Iterator[str]:
         yield f"interface {interface}, which holds the management address {address}, is down"
 
 
-def of_rdma(
-    ports: Sequence[RdmaPort], setting: Literal["auto", "off"] | int, *, open_to_programs: bool
-) -> Iterator[str]:
+def of_rdma(ports: Sequence[RdmaPort], setting: GidIndex, *, open_to_programs: bool) -> Iterator[str]:
     """`setting`: nccl_ib_gid_index of the configuration."""
     if not ports:
         yield "no RDMA device: traffic between nodes goes over TCP"
@@ -63,7 +60,7 @@ def of_gpus(gpus: Iterable[Gpu]) -> Iterator[str]:
         yield f"GPUs of {' and '.join(vendors)}: in a spec, indices mean those of {vendors[0]}"
 
 
-def _of_port(port: RdmaPort, setting: Literal["auto", "off"] | int) -> Iterator[str]:
+def _of_port(port: RdmaPort, setting: GidIndex) -> Iterator[str]:
     if not (port.active and port.ethernet) or port.gid_index >= 0 or setting in port.roce_v2:
         return
     behind = f", interface {port.interface}" if port.interface else ""

@@ -48,6 +48,11 @@ def refuse(where: str, value: object, takes: str) -> InvalidSpec:
     return InvalidSpec(f"{where}: got {shown(value)}, takes {takes}")
 
 
+def raised(error: BaseException) -> str:
+    """What somebody else's code has raised, in one line."""
+    return f"{type(error).__name__}: {error}".removesuffix(": ")
+
+
 def check_known(prefix: str, given: Collection[object], known: Collection[str]) -> None:
     """Refuse the first key that is not known, with the nearest one that is."""
     for key in given:

@@ -6,7 +6,7 @@ import logging
 import os
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 
 from llmgwd.engines.plan import Plan
@@ -78,18 +78,9 @@ class Node:
         Raises InvalidSpec, LimitExceeded, EngineUnavailable as the planner does.
         """
         spec, plan = self._planner.plan(id, values)
-        warnings = list(plan.warnings)
         others = [one for one in self._live() if one.id != id]
-        for check in (
-            lambda: self._world.launcher.resolve(spec, plan),
-            lambda: self._planner.check_node(spec),
-            lambda: self._planner.check_claims(plan, spec, others),
-        ):
-            try:
-                await asyncio.to_thread(check)
-            except (EngineUnavailable, InvalidSpec, ResourceBusy) as refusal:
-                warnings.append(str(refusal))
-        return spec, replace(plan, warnings=tuple(warnings))
+        refused = await asyncio.to_thread(self._refusals, spec, plan, others)
+        return spec, replace(plan, warnings=(*plan.warnings, *refused))
 
     async def tail(self, id: str, lines: int) -> list[str]:
         """Raises NoSuchShard, LimitExceeded, JournalUnavailable."""
@@ -215,6 +206,20 @@ class Node:
         finally:
             del self._held[id]
             free.set()
+
+    def _refusals(self, spec: ShardSpec, plan: Plan, others: Sequence[Record]) -> list[str]:
+        """Every one that a start would meet here, not the first alone. Blocks."""
+        said = []
+        for check in (
+            lambda: self._world.launcher.resolve(spec, plan),
+            lambda: self._planner.check_node(spec),
+            lambda: self._planner.check_claims(plan, spec, others),
+        ):
+            try:
+                check()
+            except (EngineUnavailable, InvalidSpec, ResourceBusy) as refusal:
+                said.append(str(refusal))
+        return said
 
     def _keeper(self, id: str) -> Keeper:
         keeper = self._keepers.get(id)

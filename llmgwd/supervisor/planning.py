@@ -20,7 +20,7 @@ from llmgwd.model.errors import (
     SpecConflict,
 )
 from llmgwd.model.spec import Defaults, ShardSpec, check_id, parse_spec
-from llmgwd.model.wording import as_typed, refuse
+from llmgwd.model.wording import as_typed, raised, refuse
 from llmgwd.supervisor.record import Record
 
 log = logging.getLogger(__name__)
@@ -102,8 +102,7 @@ def _plan(engine: Engine, spec: ShardSpec, facts: NodeFacts, configured: EngineC
         raise
     except (Exception, SystemExit) as error:  # another's code may raise anything
         log.exception("engine %s cannot plan", engine.name)
-        why = f"{type(error).__name__}: {error}".removesuffix(": ")
-        raise EngineUnavailable(f"engine {engine.name} makes no plan: {why}") from error
+        raise EngineUnavailable(f"engine {engine.name} makes no plan: {raised(error)}") from error
     try:
         return check_sound(plan)
     except (InvalidSpec, LimitExceeded) as error:

@@ -11,6 +11,7 @@ from llmgwd.bus.library import Variant
 from llmgwd.host.cgroup import Cgroup
 from llmgwd.host.process import NoSuchProcess, control_group
 from llmgwd.host.systemd import ScopeExists, ScopeRefused
+from llmgwd.model.addresses import host_and_port
 from llmgwd.model.cpus import bitmask
 from llmgwd.model.errors import EngineUnavailable, StateNotSaved
 from llmgwd.model.identifiers import ENGINE
@@ -153,13 +154,14 @@ async def _clear(shard: Shard) -> None:
 async def _rendezvous(shard: Shard, name: str, target: str) -> bool:
     """Whether `host:port` accepted a connection in time. Names are looked up anew at each try."""
     host, _, port = target.rpartition(":")
+    host = host.strip("[]")
     where = f"{target} ({_whose(shard.record.spec, host)})"
     limit = shard.record.spec.rendezvous_timeout_s
     until = shard.record.leader_until.get(name) or time.monotonic() + limit
     shard.note(keep=True, leader_until={**shard.record.leader_until, name: until})
     while True:
         shard.note(reason=f"{name} waits for {where}")  # also after a drain, which has a word of its own
-        if await shard.world.probes.is_listening(host.strip("[]"), int(port)):
+        if await shard.world.probes.is_listening(host, int(port)):
             return True
         left = until - time.monotonic()
         if left <= 0:
@@ -170,5 +172,5 @@ async def _rendezvous(shard: Shard, name: str, target: str) -> bool:
 
 def _whose(spec: ShardSpec, host: str) -> str:
     """Rank 0 waits for its own head, or for its peers where those come first."""
-    is_peer = spec.rank == 0 and any(peer.partition(":")[0] == host for peer in spec.peers)
+    is_peer = spec.rank == 0 and any(host_and_port(peer)[0] == host for peer in spec.peers)
     return "peer" if is_peer else "leader"

@@ -2,10 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
 
 from llmgwd.engines.facts import Gpu, NodeFacts
 from llmgwd.engines.plan import Plan
 from llmgwd.engines.registry import Engines
+from llmgwd.model.errors import InvalidSpec
 from llmgwd.model.spec import Defaults, ShardSpec, parse_spec
 
 NVIDIA = NodeFacts(
@@ -66,6 +70,22 @@ def plan(
     """What the builder makes of these values of a spec."""
     builder = Engines()[engine]
     return builder.plan(spec(engine, **values), facts, configured_args, configured_environment)
+
+
+def refusal_of(engine: str, **values: Any) -> str:
+    """Why the builder makes no plan of them; `facts` and what is configured as for `plan`."""
+    with pytest.raises(InvalidSpec) as refused:
+        plan(engine, **values)
+    return refused.value.text
+
+
+def assert_is_refused_in_args(engine: str, option: str, key: str, **values: Any) -> None:
+    """That the spec's args cannot set what a key sets, nor those of the configuration."""
+    shown = option.partition("=")[0].replace("_", "-")
+    text = f"got {shown}, which the key {key} sets: use {key}"
+    assert refusal_of(engine, **values, args=[option, "1"]) == f"args: {text}"
+    configured = refusal_of(engine, **values, configured_args=(option, "1"))
+    assert configured == f"args of the configuration: {text}"
 
 
 def plan_of(engine: str, case: Case) -> Plan:

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from llmgwd.model.errors import InvalidSpec
-from tests.engines.specs import LEADER, WORKER, plan
+from tests.engines.specs import LEADER, WORKER, plan, refusal_of
 
 REPLICA = {"nodes": 2, "rank": 0, "leader_address": "10.0.0.1", "leader_port": 5005, "peers": ["10.0.0.2"]}
 REACHED = "an address by which the other nodes reach the leader"
@@ -117,9 +116,7 @@ def test_args_of_a_rank_are_its_own_programs(values: dict[str, Any], text: str) 
 
 
 def refusal(values: dict[str, Any]) -> str:
-    with pytest.raises(InvalidSpec) as refused:
-        plan("llama-cpp", facts=LEADER, **{"model": "m.gguf", **values})
-    return refused.value.text
+    return refusal_of("llama-cpp", facts=LEADER, **{"model": "m.gguf", **values})
 
 
 @pytest.mark.parametrize(

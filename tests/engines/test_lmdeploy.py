@@ -2,8 +2,7 @@ from typing import Any
 
 import pytest
 
-from llmgwd.model.errors import InvalidSpec
-from tests.engines.specs import LEADER, plan
+from tests.engines.specs import LEADER, assert_is_refused_in_args, plan, refusal_of
 
 OVER_TWO: dict[str, Any] = {
     "nodes": 2,
@@ -14,10 +13,8 @@ OVER_TWO: dict[str, Any] = {
 }
 
 
-def text_of_refusal(values: dict[str, Any], configured_args: tuple[str, ...] = ()) -> str:
-    with pytest.raises(InvalidSpec) as refusal:
-        plan("lmdeploy", facts=LEADER, configured_args=configured_args, **{"model": "org/m", **values})
-    return refusal.value.text
+def text_of_refusal(values: dict[str, Any]) -> str:
+    return refusal_of("lmdeploy", facts=LEADER, **{"model": "org/m", **values})
 
 
 @pytest.mark.parametrize(
@@ -116,10 +113,7 @@ def test_what_it_cannot_do_over_nodes_is_refused_by_key(
     ],
 )
 def test_an_option_that_a_key_sets_is_refused_in_args(option: str, key: str) -> None:
-    shown = option.partition("=")[0].replace("_", "-")
-    text = f"got {shown}, which the key {key} sets: use {key}"
-    assert text_of_refusal({"args": [option, "1"]}) == f"args: {text}"
-    assert text_of_refusal({}, (option, "1")) == f"args of the configuration: {text}"
+    assert_is_refused_in_args("lmdeploy", option, key, facts=LEADER, model="org/m")
 
 
 def test_on_one_node_backend_and_executor_are_the_specs_to_give() -> None:

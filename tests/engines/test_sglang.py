@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from llmgwd.model.errors import InvalidSpec
-from tests.engines.specs import LEADER, WORKER, plan, spec
+from tests.engines.specs import LEADER, WORKER, assert_is_refused_in_args, plan, refusal_of, spec
 
 OVER_TWO: dict[str, Any] = {
     "nodes": 2,
@@ -18,10 +18,8 @@ SECOND = replace(WORKER, addresses=("127.0.0.1", "10.0.0.2"))
 ATTENTION = ["--enable-dp-attention"]
 
 
-def text_of_refusal(values: dict[str, Any], configured_args: tuple[str, ...] = ()) -> str:
-    with pytest.raises(InvalidSpec) as refusal:
-        plan("sglang", facts=LEADER, configured_args=configured_args, **{"model": "org/m", **values})
-    return refusal.value.text
+def text_of_refusal(values: dict[str, Any]) -> str:
+    return refusal_of("sglang", facts=LEADER, **{"model": "org/m", **values})
 
 
 @pytest.mark.parametrize(
@@ -152,10 +150,7 @@ def test_what_it_cannot_do_over_nodes_is_refused_by_key(values: dict[str, Any], 
     ],
 )
 def test_an_option_that_a_key_sets_is_refused_in_args(option: str, key: str) -> None:
-    shown = option.partition("=")[0].replace("_", "-")
-    text = f"got {shown}, which the key {key} sets: use {key}"
-    assert text_of_refusal({"args": [option, "1"]}) == f"args: {text}"
-    assert text_of_refusal({}, (option, "1")) == f"args of the configuration: {text}"
+    assert_is_refused_in_args("sglang", option, key, facts=LEADER, model="org/m")
 
 
 def test_metrics_are_always_on_and_need_no_option() -> None:

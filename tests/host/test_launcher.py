@@ -2,7 +2,6 @@
 
 import os
 import pwd
-import resource
 import socket
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -12,7 +11,7 @@ import pytest
 
 from llmgwd.config import AgentConfig, Config
 from llmgwd.engines.plan import Plan, Process
-from llmgwd.host import gate, journal, launcher
+from llmgwd.host import gate, journal
 from llmgwd.host.executables import PATH
 from llmgwd.host.launcher import Launcher, read_environment_file
 from llmgwd.host.records import RecordStore
@@ -259,11 +258,6 @@ def test_without_a_journal_nothing_is_launched(node: Node) -> None:
     with pytest.raises(EngineUnavailable, match=r": no output for process engine: cannot open"):
         node.launcher.launch("llmgw-shard-a", "llmgw-shard-a.scope", "a", spec(), ENGINE)
     assert not (node.folder / "state").exists()
-
-
-def test_memory_that_may_be_locked_is_without_limit_or_a_number() -> None:
-    limits = [launcher._memlock(AgentConfig(limit_memlock=limit)) for limit in ("infinity", 4096)]
-    assert limits == [resource.RLIM_INFINITY, 4096]
 
 
 # Checked

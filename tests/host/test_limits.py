@@ -2,7 +2,8 @@ import resource
 
 import pytest
 
-from llmgwd.host.limits import Limit, obtainable_memlock
+from llmgwd.config import Limit
+from llmgwd.host.limits import obtainable_memlock, rlimit
 
 INFINITY = resource.RLIM_INFINITY
 
@@ -45,3 +46,7 @@ def test_a_limit_is_given_as_far_as_the_kernel_lets_and_ours_stays_as_it_is(
     monkeypatch.setattr(resource, "getrlimit", kernel.get)
     monkeypatch.setattr(resource, "setrlimit", kernel.set)
     assert (obtainable_memlock(wanted), kernel.limits) == (obtainable, (65_536, hard))
+
+
+def test_memory_that_may_be_locked_is_without_limit_or_a_number() -> None:
+    assert [rlimit("infinity"), rlimit(4096)] == [INFINITY, 4096]

@@ -2,9 +2,9 @@ from typing import Literal
 
 import pytest
 
+from llmgwd.config import Limit
 from llmgwd.engines.facts import Gpu
 from llmgwd.host import warnings
-from llmgwd.host.limits import Limit
 from llmgwd.host.network import Management
 from llmgwd.host.rdma import RdmaPort
 
